@@ -1,0 +1,65 @@
+# The commands of the project. Everything is installed into .venv at the root.
+#   make demo            a swarm of 8 nodes on this machine, with a report at the end
+#   make test            linters, types, import rules and the whole test suite
+#   make check           the linters alone
+#   make test-real       the tests that start the real program many times
+#   make bench NAME=...  one benchmark: engine, tasks
+#   make system          what apt or brew must bring
+# TORCH_INDEX=URL installs torch from another index, for instance a CUDA build.
+
+PYTHONS := python3.11 python3 /usr/local/bin/python3.11 /opt/homebrew/bin/python3.11
+STAMP := .venv/.stamp
+BIN := .venv/bin
+# Suitable: version 3.11, able to make an environment, with the headers that pycosat compiles against.
+SUITABLE := import sys, venv, ensurepip, sysconfig, pathlib; \
+  sys.exit(not (sys.version_info[:2] == (3, 11) \
+  and (pathlib.Path(sysconfig.get_path("include")) / "Python.h").exists()))
+TEST_WORKERS ?= 2
+
+.PHONY: demo test test-real check bench system install docs
+
+demo: $(STAMP)
+	@$(BIN)/swarmnode simulate --preset demo
+
+test: $(STAMP) check
+	@$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile -m "not real"
+
+test-real: $(STAMP)
+	@$(BIN)/python -m pytest -m real
+
+check: $(STAMP)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: $(STAMP)
+	@test -n "$(NAME)" || { echo "make bench needs NAME=engine or NAME=tasks"; exit 2; }
+	@$(BIN)/python -m tests.benchmarks.$(NAME)
+
+docs: $(STAMP)
+	@$(BIN)/python -m tests.documentation
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@python=""; for candidate in $(PYTHONS); do \
+	  if command -v $$candidate >/dev/null && $$candidate -c '$(SUITABLE)' 2>/dev/null; then \
+	    python=$$candidate; break; fi; done; \
+	if [ -z "$$python" ]; then \
+	  echo "No Python 3.11 with venv and headers was found: run 'make system', then again."; exit 3; fi; \
+	command -v cc >/dev/null || { echo "No C compiler was found: run 'make system'."; exit 3; }; \
+	echo "Installing into .venv with $$python (about two minutes, 2 GB)"; \
+	$$python -m venv --clear .venv
+	@if [ -n "$(TORCH_INDEX)" ]; then $(BIN)/pip install -q --index-url $(TORCH_INDEX) torch; fi
+	@$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
+	@touch $(STAMP)
+
+APT := python3.11 python3.11-venv python3.11-dev gcc make git
+BREW := python@3.11
+system:
+	@if command -v apt-get >/dev/null; then \
+	  if [ "$$(id -u)" = 0 ]; then apt-get update -q && apt-get install -q -y $(APT); \
+	  else echo "sudo apt-get update && sudo apt-get install -y $(APT)"; fi; \
+	elif command -v brew >/dev/null; then echo "brew install $(BREW) && xcode-select --install"; \
+	else echo "Install Python 3.11 with venv and headers, a C compiler, make and git."; fi

@@ -1,0 +1,300 @@
+"""The child supervisor: starts, watches, kills and respawns child processes, and speaks to them.
+
+A child serves one request at a time over a unix socket pair that it inherits. A frame is a
+four-byte big-endian length and a msgpack value: `[method, payload, work_seconds]` one way and
+`[outcome, value]` the other. Time limits are real seconds, kept by a thread of each child's own,
+so that they hold under any event loop and any clock. The module knows nothing of what children do.
+
+The child's half is `serve` (plain) or `serve_forked` (a zygote: it prepares once, then forks a
+locked worker which may be killed at any moment and replaced within milliseconds).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Literal
+
+import msgpack
+
+Handlers = Mapping[str, Callable[[Any], Any]]
+Outcome = Literal["ok", "failed", "killed"]
+
+MAX_FRAME_BYTES = 64 * 1024 * 1024
+KILL_GRACE_SECONDS = 5.0
+PR_SET_PDEATHSIG = 1
+
+_LENGTH = struct.Struct(">I")
+
+
+class ChildError(Exception):
+    """What a call to a child can end in, apart from its answer."""
+
+
+class ChildGone(ChildError):
+    """The child died, or was never started; the request may or may not have taken effect."""
+
+
+class ChildTimedOut(ChildError):
+    """The child did not answer in time and was killed."""
+
+
+class ChildFailed(ChildError):
+    """The child's handler raised; the message is the child's, the child lives on."""
+
+
+class WorkKilled(ChildError):
+    """The forked worker hung or died at this request and was replaced; the child lives on."""
+
+
+class Child:
+    """One child process. Calls are answered in the order in which they were made.
+
+    `respawn` lets a call start a dead child again: right for a child without state. The owner
+    must `close` it. Cancelling a `call` does not stop the child's work: the answer is dropped.
+    """
+
+    def __init__(
+        self,
+        module: str,
+        *,
+        name: str,
+        arguments: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+        respawn: bool = False,
+    ) -> None:
+        self.name = name
+        self.starts = 0
+        self._command = [sys.executable, "-m", module]
+        self._arguments = list(arguments)
+        self._environment = dict(environment or {})
+        self._respawn = respawn
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+        self._ending = threading.Lock()
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
+
+    @property
+    def process_id(self) -> int | None:
+        """The operating system's id while the child lives."""
+        return self._process.pid if self._process and self._process.poll() is None else None
+
+    def start(self) -> None:
+        """Start the child, ending first whatever is left of an earlier one."""
+        self._reap()
+        ours, theirs = socket.socketpair()
+        with theirs:
+            # A session of its own: Ctrl-C in a terminal reaches the parent alone, which decides.
+            self._process = subprocess.Popen(
+                [*self._command, str(theirs.fileno()), *self._arguments],
+                pass_fds=[theirs.fileno()],
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        self._socket = ours
+        self.starts += 1
+
+    async def call(
+        self,
+        method: str,
+        payload: object,
+        timeout_seconds: float,
+        work_seconds: float | None = None,
+    ) -> Any:
+        """Ask the child and wait for its answer.
+
+        After `timeout_seconds` the child itself counts as hung; `work_seconds` limits the forked
+        worker of a zygote and should be much shorter, since it leaves the zygote alive.
+
+        Raises ChildGone, ChildTimedOut (the child is dead then), ChildFailed or WorkKilled.
+        """
+        loop = asyncio.get_running_loop()
+        if self._socket is None and self._respawn:
+            self.start()
+        return await loop.run_in_executor(
+            self._thread, self._exchange, [method, payload, work_seconds], timeout_seconds
+        )
+
+    async def close(self) -> None:
+        """End the child: by hanging up, by force after KILL_GRACE_SECONDS."""
+        await asyncio.get_running_loop().run_in_executor(None, self.close_now)
+
+    def close_now(self) -> None:
+        """The same for callers without a loop; blocks for KILL_GRACE_SECONDS at most."""
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+        if self._process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(KILL_GRACE_SECONDS)
+        self._reap()
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _exchange(self, request: list[Any], timeout_seconds: float) -> Any:
+        method = request[0]
+        connection = self._socket
+        if connection is None:
+            raise ChildGone(f"{self.name} is not running")
+        connection.settimeout(timeout_seconds)
+        try:
+            write_frame(connection, request)
+            outcome, value = read_frame(connection)
+        except TimeoutError:
+            self._reap()
+            raise ChildTimedOut(f"{self.name}: {method} took over {timeout_seconds} s") from None
+        except (OSError, EOFError):
+            self._reap()
+            raise ChildGone(f"{self.name} died during {method}") from None
+        if outcome == "failed":
+            raise ChildFailed(f"{self.name}: {method}: {value}")
+        if outcome == "killed":
+            raise WorkKilled(f"{self.name}: {method}: {value}")
+        return value
+
+    def _reap(self) -> None:
+        with self._ending:
+            if self._socket is not None:
+                self._socket.close()
+                self._socket = None
+            if self._process is not None:
+                # The session is the child's own, so the group holds its forked worker as well.
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()
+                self._process = None
+
+
+def inherited_socket(arguments: Sequence[str]) -> socket.socket:
+    """The child's end of the pair, from its command line: the first argument is the descriptor."""
+    return socket.socket(fileno=int(arguments[0]))
+
+
+def serve(handlers: Handlers, connection: socket.socket) -> None:
+    """Answer requests until the parent hangs up; a handler's exception becomes its answer."""
+    die_with_parent()
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            method, payload, _work_seconds = read_frame(connection)
+            write_frame(connection, _answer(handlers, method, payload))
+
+
+def serve_forked(
+    prepare: Callable[[], Handlers], lock: Callable[[], None], connection: socket.socket
+) -> None:
+    """Answer requests in a forked, locked worker; kill and replace it when it hangs or dies.
+
+    `prepare` runs once, before the first fork, and should import everything; `lock` runs in each
+    worker before its first request, with no descriptor open but the worker's socket and stderr.
+    """
+    die_with_parent()
+    handlers = prepare()
+    worker = _Worker(handlers, lock, connection)
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            request = read_frame(connection)
+            answer = worker.ask(request, request[2])
+            if answer is None:
+                worker.kill()
+                worker = _Worker(handlers, lock, connection)
+                answer = ["killed", f"the worker died, or took over {request[2]} s"]
+            write_frame(connection, answer)
+    worker.kill()
+
+
+class _Worker:
+    """A fork of the zygote that serves one request after another until it is killed."""
+
+    def __init__(
+        self, handlers: Handlers, lock: Callable[[], None], inherited: socket.socket
+    ) -> None:
+        self._socket, theirs = socket.socketpair()
+        self._process_id = os.fork()
+        if self._process_id == 0:
+            try:
+                self._socket.close()
+                inherited.close()
+                die_with_parent()
+                lock()
+                while True:
+                    method, payload, _work_seconds = read_frame(theirs)
+                    write_frame(theirs, _answer(handlers, method, payload))
+            finally:
+                os._exit(1)
+        theirs.close()
+
+    def ask(self, frame: object, work_seconds: float) -> Any | None:
+        """The worker's answer, or None when it hangs beyond `work_seconds` or dies."""
+        deadline = time.monotonic() + work_seconds
+        try:
+            write_frame(self._socket, frame)
+            while (remaining := deadline - time.monotonic()) > 0:
+                if select.select([self._socket], [], [], remaining)[0]:
+                    self._socket.settimeout(remaining)
+                    return read_frame(self._socket)
+        except (OSError, EOFError):
+            pass
+        return None
+
+    def kill(self) -> None:
+        """End the worker for certain."""
+        self._socket.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._process_id, signal.SIGKILL)
+        os.waitpid(self._process_id, 0)
+
+
+def _answer(handlers: Handlers, method: str, payload: Any) -> list[Any]:
+    try:
+        return ["ok", handlers[method](payload)]
+    except Exception as error:
+        traceback.print_exc(file=sys.stderr)
+        return ["failed", f"{type(error).__name__}: {error}"]
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to kill this process when its parent ends; a no-op outside Linux.
+
+    Elsewhere the socket's end of file does the same, as soon as the running request is done.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def write_frame(connection: socket.socket, value: object) -> None:
+    """Send one frame. Raises ValueError when it is larger than MAX_FRAME_BYTES."""
+    body: bytes = msgpack.packb(value)
+    if len(body) > MAX_FRAME_BYTES:
+        raise ValueError(f"a frame of {len(body)} bytes exceeds {MAX_FRAME_BYTES}")
+    connection.sendall(_LENGTH.pack(len(body)) + body)
+
+
+def read_frame(connection: socket.socket) -> Any:
+    """Receive one frame. Raises EOFError when the other side has hung up or breaks the format."""
+    (length,) = _LENGTH.unpack(_read_exactly(connection, _LENGTH.size))
+    if length > MAX_FRAME_BYTES:
+        raise EOFError(f"a frame of {length} bytes exceeds {MAX_FRAME_BYTES}")
+    return msgpack.unpackb(_read_exactly(connection, length), strict_map_key=False)
+
+
+def _read_exactly(connection: socket.socket, count: int) -> bytes:
+    received = bytearray()
+    while len(received) < count:
+        chunk = connection.recv(min(count - len(received), 1 << 20))
+        if not chunk:
+            raise EOFError("the other side hung up")
+        received += chunk
+    return bytes(received)
