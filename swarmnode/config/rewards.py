@@ -1,0 +1,35 @@
+"""Settings of scoring: what counts as reward, and the limits of the scorer process."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from swarmnode.config.base import Section
+
+
+class Rewards(Section):
+    """How completions become rewards, and what the scorer may cost."""
+
+    partial_credit: bool = False
+    """Train on a verifier's score itself instead of success (a score of at least 0.99) alone.
+    Scores below success are small and mostly say that nothing was solved, but advantages are
+    relative: they turn them into full-size updates (simulation.md §5)."""
+
+    batch_items: int = Field(default=64, ge=1, le=1024)
+    """Groups that the scorer takes at a time."""
+
+    batch_seconds: float = Field(default=1.0, gt=0, le=60)
+    """Seconds that those may take together before the worker is killed and the culprit sought."""
+
+    item_seconds: float = Field(default=0.25, gt=0, le=60)
+    """Seconds that one group may take when a culprit is sought; the one that takes longer is
+    scored 0 and named."""
+
+    draw_seconds: float = Field(default=120.0, gt=0)
+    """Seconds that drawing questions may take; a warm start draws thousands in one request."""
+
+    start_seconds: float = Field(default=120.0, gt=0)
+    """Seconds that the scorer process may need to import reasoning-gym and be ready."""
+
+    memory_mib: int = Field(default=512, ge=64)
+    """MiB that the scorer's worker may allocate beyond what it has when it is locked."""
