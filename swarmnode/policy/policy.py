@@ -1,0 +1,113 @@
+"""The policy core: a model with its tokenizer, as plain text in and sampled completions out.
+
+A plain object without threads, files or clocks. It does not know tasks, rewards or who trains it;
+training reaches it through `tree_hidden`, `head` and `parameters`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from swarmnode.policy import generation
+from swarmnode.policy.decoder import Decoder, forward, masked_attention, tree_visibility
+from swarmnode.policy.tokenizer import ANSWER_ID, END_ID, PhraseTokenizer
+from swarmnode.types import Completion, FinishReason, PolicyInfo
+
+
+class Policy:
+    """One node's language model."""
+
+    def __init__(
+        self, name: str, model: nn.Module, tokenizer: PhraseTokenizer, version: int = 0
+    ) -> None:
+        """Take a transformers module; UnsupportedModel when it has no native forward."""
+        self.name = name
+        self.model = model
+        self.tokenizer = tokenizer
+        self.version = version
+        self._decoder = Decoder(model)
+
+    @property
+    def info(self) -> PolicyInfo:
+        """Which policy this is now."""
+        return PolicyInfo(self.name, self.version, self.tokenizer.fingerprint())
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """Every trainable parameter once."""
+        return self.model.parameters()
+
+    def encode_prompt(self, text: str) -> list[int]:
+        """Return the ids that a completion continues."""
+        return [*self.tokenizer.encode(text), ANSWER_ID]
+
+    def encode_completion(self, text: str, finish_reason: FinishReason) -> list[int]:
+        """Return the ids of an answer, with the end token if it stopped by itself.
+
+        What looks like a special token in the text is encoded as text.
+        """
+        ids = self.tokenizer.encode(text)
+        return [*ids, END_ID] if finish_reason == "stop" else ids
+
+    def generate(
+        self,
+        prompts: Sequence[str],
+        completions_per_prompt: int,
+        max_new_tokens: int,
+        temperature: float,
+        generator: torch.Generator,
+    ) -> list[tuple[Completion, ...]]:
+        """Sample completions to each prompt; the same generator state gives the same completions.
+
+        Log-probs are those of the distribution at `temperature`; there are none at temperature 0,
+        which takes the likeliest token each time.
+        """
+        encoded = [self.encode_prompt(prompt) for prompt in prompts]
+        sampled = generation.sample(
+            self._decoder,
+            encoded,
+            completions_per_prompt,
+            max_new_tokens,
+            temperature,
+            (END_ID,),
+            generator,
+        )
+        return [tuple(self._completion(row) for row in rows) for rows in sampled]
+
+    def answer(
+        self,
+        prompts: Sequence[str],
+        max_new_tokens: int,
+        temperature: float,
+        generator: torch.Generator,
+    ) -> list[Completion]:
+        """Answer each prompt once; greedily at temperature 0."""
+        return [
+            rows[0] for rows in self.generate(prompts, 1, max_new_tokens, temperature, generator)
+        ]
+
+    def tree_hidden(self, token_ids: Tensor, positions: Tensor, segments: Tensor) -> Tensor:
+        """Return the final hidden states of packed rows, with gradient, (rows, length, width).
+
+        All arguments are integer (rows, length). Segment 0 is a row's prompt, k >= 1 its k-th
+        completion, -1 padding; a token sees the prompt and its own segment, up to its position.
+        """
+        rotations = self._decoder.rotations(positions).unsqueeze(2)
+        attend = masked_attention(tree_visibility(positions, segments))
+        return forward(self._decoder.weights(folded=False), token_ids, rotations, attend)
+
+    def head(self, hidden: Tensor) -> Tensor:
+        """Return the logits of hidden states, (..., width) to (..., vocabulary)."""
+        return F.linear(hidden, self._decoder.head_weight)
+
+    def _completion(self, row: generation.Sampled) -> Completion:
+        return Completion(
+            text=self.tokenizer.decode(row.token_ids),
+            finish_reason="stop" if row.stopped else "length",
+            token_count=len(row.token_ids),
+            token_ids=row.token_ids,
+            logprobs=row.logprobs or None,
+        )
