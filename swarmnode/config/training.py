@@ -1,0 +1,73 @@
+"""Settings of the training step: which groups count how much, and how far one round may move.
+
+The defaults are DESIGN.md section 6. Generation's settings, the sampling temperature among them,
+are not here: the step is told the temperature that the completions were sampled at.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from swarmnode.config.base import Section
+
+AdvantageScaling = Literal["group", "none"]
+ExternalAdvantage = Literal["positive", "both", "weighted", "off"]
+ExternalBaseline = Literal["peer_group", "receiver_task_mean", "union"]
+
+
+class Training(Section):
+    """How a round's groups change the policy."""
+
+    learning_rate: float = Field(default=1e-3, gt=0.0)
+    """Adam's step size after the warm-up. 1e-3 suits `tiny`; models of 100 M parameters and more
+    want 1e-6 to 1e-5."""
+
+    warmup_steps: int = Field(default=10, ge=0)
+    """Optimizer steps over which the learning rate rises linearly to its value; 0 starts at it."""
+
+    weight_decay: float = Field(default=0.0, ge=0.0)
+    """AdamW's decoupled weight decay, per unit of learning rate."""
+
+    gradient_clip: float = Field(default=1.0, gt=0.0)
+    """Largest Euclidean norm of the whole gradient; a longer one is scaled down to it."""
+
+    inner_steps: int = Field(default=1, ge=1, le=64)
+    """Optimizer steps per round on the same groups. With 1 the importance ratio is 1 everywhere,
+    so that the clip never acts; from the second on, it is taken against the policy at the start
+    of the round."""
+
+    clip_low: float = Field(default=0.2, ge=0.0, le=1.0)
+    """The token ratio's lower bound is 1 minus this (GRPO's epsilon)."""
+
+    clip_high: float = Field(default=0.28, ge=0.0)
+    """The token ratio's upper bound is 1 plus this (DAPO's clip-higher)."""
+
+    advantage_scaling: AdvantageScaling = "group"
+    """`group` divides a group's advantages by the standard deviation of its rewards (GRPO);
+    `none` only subtracts the mean (Dr. GRPO)."""
+
+    external_advantage: ExternalAdvantage = "positive"
+    """What completions of peers contribute. `positive`: those with a positive advantage, at full
+    weight. `both`: all, as if our own policy had sampled them (the paper). `weighted`: all, under
+    truncated importance sampling, where the peer's log-probs per token are known and fit our
+    tokenizer; completions without them are treated as under `positive`. `off`: nothing."""
+
+    external_baseline: ExternalBaseline = "peer_group"
+    """What the reward of a peer's completion is compared with. `peer_group`: the mean of its own
+    group. `receiver_task_mean`: the mean of our own completions of that task in this round (of its
+    own group where we have none); divided by its own group's deviation. `union`: mean and deviation
+    of all completions of that task in this round, ours and those of all peers."""
+
+    importance_cap: float = Field(default=2.0, ge=1.0)
+    """Under `weighted`, the largest factor that the ratio of our probability to the peer's may
+    give a token; it bounds what a lying peer can gain."""
+
+    off_policy_threshold: float = Field(default=0.5, gt=0.0)
+    """Under `weighted`, a peer's completion with a negative advantage is dropped when its tokens
+    are on average more than this many nats likelier to the peer than to us."""
+
+    micro_batch_tokens: int = Field(default=8192, ge=1)
+    """Positions, padding included, that go through the model at once. It bounds memory and changes
+    neither loss nor gradient; a single group that is longer goes alone."""

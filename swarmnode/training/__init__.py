@@ -1,0 +1,11 @@
+"""GRPO on groups of our own and of peers: pure maths, then one step per round.
+
+Its door is `Trainer.step`. Knows neither questions nor the swarm: groups arrive as token ids with
+rewards, and the model is whatever fits `TrainableModel`.
+"""
+
+from swarmnode.training.groups import StepReport, TrainableModel, TrainingGroup
+from swarmnode.training.metrics import METRICS
+from swarmnode.training.step import Trainer
+
+__all__ = ["METRICS", "StepReport", "TrainableModel", "Trainer", "TrainingGroup"]

@@ -1,0 +1,80 @@
+"""What the training step takes and gives: groups as token ids, the model's form, the report.
+
+Ids are always those of our own tokenizer: completions of peers are re-encoded from their text
+before they get here. Knows nothing of questions, scores, peers' keys or the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor, nn
+
+from swarmnode.types import Source
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingGroup:
+    """The completions of one question, ready to be trained on.
+
+    Raises ValueError for an empty prompt or for parts of different lengths.
+    """
+
+    prompt_ids: tuple[int, ...]
+    completions: tuple[tuple[int, ...], ...]
+    """Token ids as sampled, the end token included where it was sampled; may be empty."""
+    truncated: tuple[bool, ...]
+    """True where a completion was cut off before its end token; such a one counts as reward 0."""
+    rewards: tuple[float, ...]
+    """The accuracy channel in [0, 1]; NaN where a completion could not be scored."""
+    source: Source
+    task: str
+    sampler_logprobs: tuple[tuple[float, ...] | None, ...] | None = None
+    """Log-probs in nats under the policy that sampled, one per token id, None where unknown. Given
+    only if the sampler's tokenizer is ours and it sampled from the whole distribution (no top-p)
+    at our temperature; unfit ones are treated as unknown."""
+
+    def __post_init__(self) -> None:
+        if not self.prompt_ids:
+            raise ValueError("a group needs a prompt of at least one token")
+        expected = len(self.completions)
+        given = [len(self.truncated), len(self.rewards)]
+        if self.sampler_logprobs is not None:
+            given.append(len(self.sampler_logprobs))
+        if any(length != expected for length in given):
+            raise ValueError(
+                f"{expected} completions need as many flags, rewards and log-probs, got {given}"
+            )
+
+
+class TrainableModel(Protocol):
+    """What the step asks of a policy; deterministic (no dropout), with gradient."""
+
+    def tree_hidden(self, token_ids: Tensor, positions: Tensor, segments: Tensor) -> Tensor:
+        """Final hidden states, (rows, length, width), of packed rows of (rows, length) int64.
+
+        Segment 0 is the prompt, k >= 1 the k-th completion, -1 padding. A token sees itself and
+        the earlier tokens of its row whose segment is 0 or its own; `positions` are its rotary or
+        absolute positions.
+        """
+        ...
+
+    def head(self, hidden: Tensor) -> Tensor:
+        """Logits, (..., vocabulary), of hidden states (..., width)."""
+        ...
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """The parameters, always in the same order; those that need no gradient stay fixed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StepReport:
+    """What one call of `Trainer.step` did."""
+
+    metrics: Mapping[str, float]
+    """Under the names of `training.METRICS`; a name is missing where it has no meaning."""
+    stepped: bool
+    """Whether the parameters were changed."""

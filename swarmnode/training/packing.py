@@ -1,0 +1,121 @@
+"""Packing: one group a row, its prompt once, all its completions behind it.
+
+Pure bookkeeping from token ids to index tensors; knows no rewards and no model. What is saved
+against one padded row per completion: the prompt is computed once, identical completions once, and
+the last token of a completion, which predicts nothing, not at all. Invariants: masks come from
+lengths, never from token values, so that padding may equal any token; the first token of every
+completion is predicted from the prompt's last token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+PADDING_SEGMENT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class TreeRow:
+    """A prompt (at least one token) and those of its completions that are trained on."""
+
+    prompt_ids: tuple[int, ...]
+    completions: tuple[tuple[int, ...], ...]
+
+    @property
+    def length(self) -> int:
+        """Positions of the row before padding."""
+        inputs = sum(len(completion) - 1 for completion in set(self.completions) if completion)
+        return len(self.prompt_ids) + inputs
+
+
+@dataclass(frozen=True, slots=True)
+class PackedBatch:
+    """Rows as the model takes them, and where each trained token is predicted."""
+
+    token_ids: Tensor
+    """(rows, length) int64, right-padded with 0, which may also be a real token."""
+    positions: Tensor
+    """(rows, length) int64: 0 upwards in the prompt, and on from its end in every completion."""
+    segments: Tensor
+    """(rows, length) int64: 0 prompt, k >= 1 a completion, -1 padding."""
+    predictors: Tensor
+    """(predictors,) int64: the flat positions (row * length + column) that predict something."""
+    predictor_of_token: Tensor
+    """(tokens,) int64: for each trained token the index into `predictors`."""
+    targets: Tensor
+    """(tokens,) int64: the ids of the trained tokens: row by row, completion by completion."""
+    completion_of_token: Tensor
+    """(tokens,) int64: which completion of the batch, in the order given, a token is of."""
+
+
+def micro_batches(lengths: Sequence[int], token_budget: int) -> list[list[int]]:
+    """Indices of rows grouped so that rows times longest row stays within the budget.
+
+    Rows of like lengths come together, the longest first; a row over the budget stands alone.
+    """
+    order = sorted(range(len(lengths)), key=lambda index: lengths[index], reverse=True)
+    batches: list[list[int]] = []
+    for index in order:
+        if batches and lengths[batches[-1][0]] * (len(batches[-1]) + 1) <= token_budget:
+            batches[-1].append(index)
+        else:
+            batches.append([index])
+    return batches
+
+
+def pack(rows: Sequence[TreeRow], device: torch.device) -> PackedBatch:
+    """One batch of all rows on `device`; at least one completion must not be empty."""
+    length = max(row.length for row in rows)
+    token_ids: list[int] = []
+    positions: list[int] = []
+    segments: list[int] = []
+    predictors: list[int] = []
+    predictor_of_token: list[int] = []
+    targets: list[int] = []
+    lengths: list[int] = []
+    for number, row in enumerate(rows):
+        start = number * length
+        prompt = len(row.prompt_ids)
+        token_ids += row.prompt_ids
+        positions += range(prompt)
+        segments += [0] * prompt
+        # From the prompt's last token on, every position of the row predicts something.
+        root = len(predictors)
+        offsets: dict[tuple[int, ...], int] = {}
+        for completion in row.completions:
+            size = len(completion)
+            lengths.append(size)
+            if size == 0:
+                continue
+            if completion not in offsets:
+                offsets[completion] = len(token_ids) - start - prompt + 1
+                token_ids += completion[:-1]
+                positions += range(prompt, prompt + size - 1)
+                segments += [len(offsets)] * (size - 1)
+            offset = root + offsets[completion]
+            predictor_of_token.append(root)
+            predictor_of_token += range(offset, offset + size - 1)
+            targets += completion
+        predictors += range(start + prompt - 1, len(token_ids))
+        padding = start + length - len(token_ids)
+        token_ids += [0] * padding
+        positions += [0] * padding
+        segments += [PADDING_SEGMENT] * padding
+
+    def tensor(values: list[int]) -> Tensor:
+        return torch.tensor(values, dtype=torch.int64, device=device)
+
+    shape = (len(rows), length)
+    return PackedBatch(
+        token_ids=tensor(token_ids).view(shape),
+        positions=tensor(positions).view(shape),
+        segments=tensor(segments).view(shape),
+        predictors=tensor(predictors),
+        predictor_of_token=tensor(predictor_of_token),
+        targets=tensor(targets),
+        completion_of_token=torch.repeat_interleave(tensor(lengths)),
+    )

@@ -1,0 +1,160 @@
+"""Who is trained on, and how: from a round's groups to packed rows with their advantages.
+
+Pure Python and small tensors on the CPU. Decides what DESIGN.md section 6 leaves to the setting
+`external_advantage`; knows no model and no optimizer. Invariants: whatever doesn't count is left
+out of the rows altogether, so that its tokens are neither in the loss nor in its denominator; the
+rows of local groups don't depend on the external ones.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from swarmnode.config.training import Training
+from swarmnode.training.advantages import advantages, live_groups, reward_matrix
+from swarmnode.training.groups import TrainingGroup
+from swarmnode.training.packing import PackedBatch, TreeRow, micro_batches, pack
+
+LOGPROB_TOLERANCE = 1e-4
+"""Nats by which a log-prob may exceed 0 before its completion's log-probs are distrusted."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedCompletion:
+    """A completion of at least one token that enters the loss."""
+
+    token_ids: tuple[int, ...]
+    advantage: float
+    weighted: bool
+    """Whether truncated importance sampling and the off-policy mask apply to it."""
+    sampler_logprobs: tuple[float, ...] | None
+    """As long as `token_ids` and finite, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedRow:
+    """What is trained on of one live group."""
+
+    prompt_ids: tuple[int, ...]
+    external: bool
+    completions: tuple[TrainedCompletion, ...]
+
+    @property
+    def tree(self) -> TreeRow:
+        """The row's token ids."""
+        return TreeRow(self.prompt_ids, tuple(one.token_ids for one in self.completions))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The rows of a round, and how many groups and completions became what."""
+
+    rows: tuple[TrainedRow, ...]
+    counts: Mapping[str, float]
+    """Under names of `training.METRICS`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingBatch:
+    """A micro-batch: packed rows and one entry per trained token, shape (tokens,)."""
+
+    packed: PackedBatch
+    advantages: Tensor
+    external: Tensor
+    """bool"""
+    weighted: Tensor
+    """bool"""
+    sampler_logprobs: Tensor
+    """Nats, NaN where unknown."""
+    any_weighted: bool
+
+
+def plan_round(groups: Sequence[TrainingGroup], settings: Training) -> Plan:
+    """Drops dead groups and whatever `settings` doesn't let count."""
+    if settings.external_advantage == "off":
+        groups = [group for group in groups if group.source == "local"]
+    rewards = reward_matrix(groups)
+    external = [group.source == "external" for group in groups]
+    values = advantages(
+        rewards,
+        external,
+        [group.task for group in groups],
+        settings.external_baseline,
+        settings.advantage_scaling,
+    ).tolist()
+    counts: Counter[str] = Counter()
+    rows = []
+    for group, live, group_advantages in zip(
+        groups, live_groups(rewards).tolist(), values, strict=True
+    ):
+        counts[f"groups/{'live' if live else 'dead'}_{group.source}"] += 1
+        row = _trained_row(group, group_advantages, settings, counts) if live else None
+        if row is not None:
+            rows.append(row)
+    return Plan(tuple(rows), {name: float(count) for name, count in counts.items()})
+
+
+def training_batches(
+    rows: Sequence[TrainedRow], token_budget: int, device: torch.device
+) -> list[TrainingBatch]:
+    """All rows in micro-batches of at most `token_budget` positions, on the model's device."""
+    chosen = micro_batches([row.tree.length for row in rows], token_budget)
+    return [_training_batch([rows[index] for index in indices], device) for indices in chosen]
+
+
+def _trained_row(
+    group: TrainingGroup,
+    group_advantages: Sequence[float],
+    settings: Training,
+    counts: Counter[str],
+) -> TrainedRow | None:
+    external = group.source == "external"
+    unknown = (None,) * len(group.completions)
+    completions = []
+    # The matrix of advantages is as wide as the widest group.
+    for token_ids, advantage, logprobs in zip(
+        group.completions, group_advantages, group.sampler_logprobs or unknown, strict=False
+    ):
+        usable = logprobs if _usable(logprobs, len(token_ids)) else None
+        weighted = external and settings.external_advantage == "weighted" and usable is not None
+        signs_count = not external or weighted or settings.external_advantage == "both"
+        if not token_ids or (not signs_count and advantage <= 0.0):
+            counts[f"completions/masked_{group.source}"] += 1
+            continue
+        if weighted:
+            counts["completions/weighted_external"] += 1
+        completions.append(TrainedCompletion(token_ids, advantage, weighted, usable))
+    return TrainedRow(group.prompt_ids, external, tuple(completions)) if completions else None
+
+
+def _usable(logprobs: tuple[float, ...] | None, length: int) -> bool:
+    """Whether log-probs fit their tokens and can be what they claim to be."""
+    if logprobs is None or len(logprobs) != length or not logprobs:
+        return False
+    # NaN fails the first comparison or poisons the sum; -inf fails the sum.
+    return max(logprobs) <= LOGPROB_TOLERANCE and sum(logprobs) > float("-inf")
+
+
+def _training_batch(rows: Sequence[TrainedRow], device: torch.device) -> TrainingBatch:
+    packed = pack([row.tree for row in rows], device)
+    sampler: list[float] = []
+    values: list[tuple[float, bool, bool]] = []
+    for row in rows:
+        for one in row.completions:
+            sampler += one.sampler_logprobs or (float("nan"),) * len(one.token_ids)
+            values.append((one.advantage, row.external, one.weighted))
+    per_completion = torch.tensor(values, dtype=torch.float32, device=device)
+    per_token = per_completion[packed.completion_of_token]
+    return TrainingBatch(
+        packed=packed,
+        advantages=per_token[:, 0].contiguous(),
+        external=per_token[:, 1] > 0.0,
+        weighted=per_token[:, 2] > 0.0,
+        sampler_logprobs=torch.tensor(sampler, dtype=torch.float32, device=device),
+        any_weighted=any(weighted for _, _, weighted in values),
+    )
