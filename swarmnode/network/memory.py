@@ -1,0 +1,122 @@
+"""A swarm's network inside one process: seeded latency and loss, no sockets.
+
+The rendezvous is one shared list, so every announcement that was not lost is known to all after
+its delay. Randomness comes from a generator per endpoint: what one node does never changes
+another's luck.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from swarmnode.clock import Clock
+from swarmnode.network.transport import Serve, TransportError
+from swarmproto import FetchRequest, FetchResponse
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    announcement: bytes
+    visible: float
+    expires: float
+
+
+class MemoryNetwork:
+    """The medium that its endpoints share.
+
+    `latency_seconds` is the average one-way delay (uniform in 0.5 to 1.5 times it), `loss` the
+    probability in [0, 1) that an announcement or a fetch is lost.
+    """
+
+    def __init__(self, clock: Clock, *, latency_seconds: float, loss: float, seed: int) -> None:
+        self._clock = clock
+        self._latency_seconds = latency_seconds
+        self._loss = loss
+        self._seed = seed
+        self._known: deque[_Known] = deque()
+        self._serving: dict[str, Serve] = {}
+
+    def endpoint(self, address: str) -> MemoryTransport:
+        """A transport for one node; addresses are the caller's and must be distinct."""
+        generator = random.Random(f"{self._seed}/network/{address}")
+        return MemoryTransport(self, address, generator)
+
+    def join(self, address: str, serve: Serve) -> None:
+        """Let the endpoint at `address` be fetched from."""
+        self._serving[address] = serve
+
+    def leave(self, address: str) -> None:
+        """Stop serving; what the endpoint announced stays known until it expires."""
+        self._serving.pop(address, None)
+
+    def publish(self, announcement: bytes, expires: float, generator: random.Random) -> None:
+        """Make an announcement visible to all after a delay, unless it is lost."""
+        delay, lost = self._delay(generator), generator.random() < self._loss
+        if not lost:
+            self._known.append(_Known(announcement, self._clock.now() + delay, expires))
+
+    async def sample(self, count: int, generator: random.Random) -> Sequence[bytes]:
+        """The `count` newest visible announcements in random order, after a round trip."""
+        await self._clock.sleep(self._delay(generator) + self._delay(generator))
+        now = self._clock.now()
+        while self._known and self._known[0].expires <= now:
+            self._known.popleft()
+        fresh = (
+            known.announcement
+            for known in reversed(self._known)
+            if known.visible <= now < known.expires
+        )
+        newest = list(islice(fresh, count))
+        generator.shuffle(newest)
+        return newest
+
+    async def carry(
+        self, holder: str, request: FetchRequest, generator: random.Random
+    ) -> FetchResponse:
+        """A fetch and its answer, after a round trip. Raises TransportError when it is lost."""
+        await self._clock.sleep(self._delay(generator) + self._delay(generator))
+        serve = self._serving.get(holder)
+        if serve is None or generator.random() < self._loss:
+            raise TransportError(f"no answer from {holder}")
+        return serve(request)
+
+    def _delay(self, generator: random.Random) -> float:
+        return self._latency_seconds * generator.uniform(0.5, 1.5)
+
+
+class MemoryTransport:
+    """One node's end of a MemoryNetwork; see Transport."""
+
+    def __init__(self, network: MemoryNetwork, address: str, generator: random.Random) -> None:
+        self._network = network
+        self._address = address
+        self._generator = generator
+
+    @property
+    def address(self) -> str:
+        """Where others can fetch from this node."""
+        return self._address
+
+    async def start(self, serve: Serve) -> None:
+        """Join the network."""
+        self._network.join(self._address, serve)
+
+    async def announce(self, announcement: bytes, expires: float) -> None:
+        """Make an announcement known until `expires` (seconds since 1970)."""
+        self._network.publish(announcement, expires, self._generator)
+
+    async def discover(self, count: int) -> Sequence[bytes]:
+        """At most `count` known announcements, the newest, in random order."""
+        return await self._network.sample(count, self._generator)
+
+    async def fetch(self, holder: str, request: FetchRequest) -> FetchResponse:
+        """Fetch a header and chosen groups from `holder`. Raises TransportError."""
+        return await self._network.carry(holder, request, self._generator)
+
+    async def close(self) -> None:
+        """Leave the network."""
+        self._network.leave(self._address)

@@ -1,0 +1,116 @@
+"""Publishing: what a round shares is sealed, held on the shelf and announced.
+
+`put` can't fail and never waits; the sealing and announcing happen beside the rounds. When the
+queue is full the oldest round's groups are given up and counted: fresh ones are worth more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from swarmnode.clock import Clock
+from swarmnode.network.shelf import Shelf
+from swarmnode.network.transport import Transport
+from swarmnode.types import Scored
+from swarmnode.wire import announced_group, group_record, policy_label
+from swarmproto import (
+    AnnouncementDraft,
+    bundle_size,
+    encode_group,
+    next_sequence,
+    seal_announcement,
+    seal_bundle,
+)
+
+QUEUED_ROUNDS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who publishes: a key, and the home it lives in (16 random bytes)."""
+
+    private_key: bytes
+    public_key: bytes
+    instance: bytes
+
+
+class Publisher:
+    """One node's outgoing side; `run` must be running for anything to leave."""
+
+    def __init__(
+        self,
+        *,
+        identity: Identity,
+        swarm_id: bytes,
+        transport: Transport,
+        shelf: Shelf,
+        clock: Clock,
+        fingerprints: Mapping[tuple[str, str], bytes],
+        announcement_seconds: float,
+    ) -> None:
+        self._identity = identity
+        self._swarm_id = swarm_id
+        self._transport = transport
+        self._shelf = shelf
+        self._clock = clock
+        self._fingerprints = fingerprints
+        self._announcement_seconds = announcement_seconds
+        self._queue: asyncio.Queue[Sequence[Scored]] = asyncio.Queue(QUEUED_ROUNDS)
+        self._sequence = -1
+        self.counts: Counter[str] = Counter()
+        """Bundles, groups and bytes published; rounds given up."""
+
+    def put(self, groups: Sequence[Scored]) -> None:
+        """Hand over what a round shares; nothing is published of an empty round."""
+        if not groups:
+            return
+        if self._queue.full():
+            self._queue.get_nowait()
+            self.counts["given_up"] += 1
+        self._queue.put_nowait(groups)
+
+    async def run(self) -> None:
+        """Publish what is put, until cancelled."""
+        while True:
+            await self._publish(await self._queue.get())
+
+    async def _publish(self, groups: Sequence[Scored]) -> None:
+        now = self._clock.now()
+        expires = now + self._announcement_seconds
+        self._sequence = next_sequence(self._sequence, int(now * 1000))
+        policy = groups[0].group.policy
+        bundle = seal_bundle(
+            self._identity.private_key,
+            self._swarm_id,
+            self._sequence,
+            int(now * 1000),
+            policy_label(policy),
+            [
+                encode_group(group_record(scored.group, self._fingerprint(scored)))
+                for scored in groups
+            ],
+        )
+        name = self._shelf.put(bundle, expires)
+        announcement = seal_announcement(
+            self._identity.private_key,
+            self._swarm_id,
+            AnnouncementDraft(
+                instance=self._identity.instance,
+                bundle_id=name,
+                size=bundle_size(bundle),
+                groups=tuple(announced_group(scored) for scored in groups),
+                policy_version=policy.version,
+                created=int(now * 1000),
+                expires=int(expires * 1000),
+                holders=(self._transport.address,),
+            ),
+        )
+        await self._transport.announce(announcement, expires)
+        self.counts.update(bundles=1, groups=len(groups), bytes=bundle_size(bundle))
+
+    def _fingerprint(self, scored: Scored) -> bytes:
+        question = scored.group.question
+        return self._fingerprints[question.task, question.level]

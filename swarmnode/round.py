@@ -1,0 +1,156 @@
+"""THE MAIN PATH: one round of a node, Algorithm 1 of swarm sampling (arXiv 2509.08721, section 3).
+
+Everything here is about order; each line calls a part that knows how. The parts are named by small
+protocols and passed in, so the same round runs simulated, alone, or in a real swarm. Beside the
+rounds a collector fills the pool; a round takes what it finds there and never waits.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from swarmnode.clock import Clock
+from swarmnode.config.rounds import Rounds
+from swarmnode.selection.filters import Filter
+from swarmnode.selection.mix import select
+from swarmnode.selection.pool import Pool
+from swarmnode.types import Group, Question, RoundReport, Scored, TaskRewards
+
+
+class Scheduler(Protocol):
+    """Decides what to ask."""
+
+    def weights(self) -> Mapping[str, float]:
+        """Probability by task."""
+
+    def update(self, local: Sequence[Scored]) -> None:
+        """Hear of a round's own groups."""
+
+
+class Questions(Protocol):
+    """The node's own question streams."""
+
+    async def draw(self, weights: Mapping[str, float], count: int) -> Sequence[Question]:
+        """`count` new questions, tasks drawn with replacement by `weights`."""
+
+
+class Policy(Protocol):
+    """The model."""
+
+    async def generate(self, questions: Sequence[Question], completions: int) -> Sequence[Group]:
+        """`completions` sampled answers to each question."""
+
+    async def train(self, groups: Sequence[Scored]) -> Mapping[str, float]:
+        """One policy-gradient step on these groups; returns its metrics."""
+
+
+class Rewards(Protocol):
+    """The node's own verifier."""
+
+    async def score(self, groups: Sequence[Group]) -> Sequence[Scored]:
+        """Score the node's own groups."""
+
+
+class Outgoing(Protocol):
+    """Where shared groups are put; never fails, never waits."""
+
+    def put(self, groups: Sequence[Scored]) -> None:
+        """Hand over what a round shares."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a node's rounds work with."""
+
+    number: int
+    """Position of the node in its swarm; 0 for a node on its own."""
+    rounds: Rounds
+    scheduler: Scheduler
+    questions: Questions
+    policy: Policy
+    rewards: Rewards
+    outgoing: Outgoing
+    pool: Pool
+    chosen_by: Filter
+    clock: Clock
+    rng: random.Random
+
+
+async def run_round(node: Parts, number: int) -> RoundReport:
+    """Produce, then learn."""
+    local = await produce(node)
+    return await learn(node, number, local)
+
+
+async def produce(node: Parts) -> Sequence[Scored]:
+    """Ask, answer, score and share: B, R(q), ρ and C(q) of Algorithm 1."""
+    questions = await node.questions.draw(node.scheduler.weights(), node.rounds.questions)
+    groups = await node.policy.generate(questions, node.rounds.completions_per_group)
+    local = await node.rewards.score(groups)
+    node.outgoing.put(shared(local, node.rounds.share))
+    return local
+
+
+async def learn(node: Parts, number: int, local: Sequence[Scored]) -> RoundReport:
+    """Mix local with external groups into T and take a policy-gradient step on it."""
+    own, external = select(
+        local,
+        node.pool.fresh(node.clock.now()),
+        local_count=node.rounds.local_groups_per_round,
+        external_count=node.rounds.external_groups_per_round,
+        chosen_by=node.chosen_by,
+        rng=node.rng,
+    )
+    node.pool.take(external)
+    training_set = (*own, *external)
+    metrics = await node.policy.train(training_set)
+    node.scheduler.update(local)
+    return RoundReport(
+        node=node.number,
+        round=number,
+        clock_seconds=node.clock.now(),
+        local=task_rewards(local),
+        training_set=task_rewards(training_set),
+        held_out=None,
+        held_out_greedy=None,
+        metrics={**metrics, **mix_metrics(own, external, len(node.pool), node.clock.now())},
+    )
+
+
+def shared(local: Sequence[Scored], share: Literal["all", "live", "none"]) -> Sequence[Scored]:
+    """S ⊆ B: the groups that leave the machine."""
+    match share:
+        case "all":
+            return local
+        case "live":
+            return [scored for scored in local if scored.live]
+        case "none":
+            return ()
+
+
+def task_rewards(scored: Sequence[Scored]) -> TaskRewards:
+    """Mean success by task."""
+    by_task: defaultdict[str, list[float]] = defaultdict(list)
+    for each in scored:
+        by_task[each.group.question.task] += each.successes
+    return TaskRewards({task: sum(s) / len(s) for task, s in sorted(by_task.items())})
+
+
+def mix_metrics(
+    own: Sequence[Scored], external: Sequence[Scored], pool_size: int, now: float
+) -> dict[str, float]:
+    """What the training set was made of; the names are those of docs/metrics.md."""
+    ages = [now - scored.received for scored in external]
+    return {
+        "mix/local_groups": len(own),
+        "mix/external_groups": len(external),
+        "mix/local_live_groups": sum(scored.live for scored in own),
+        "mix/external_live_groups": sum(scored.live for scored in external),
+        "mix/external_peers": len({scored.group.publisher for scored in external}),
+        "mix/external_age_seconds": sum(ages) / len(ages) if ages else 0.0,
+        "pool/groups": pool_size,
+    }

@@ -1,0 +1,181 @@
+"""Filters: which of the pool's external groups a round trains on.
+
+A filter is found by its name in the entry point group `swarmnode.filters`; the entry point is
+called with the node's draw rule and returns an object with `select` and `wants_dead`. Filters look
+at the accuracy channel alone. Source: swarm sampling, section 4 (nonzero-advantage).
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from importlib.metadata import entry_points
+from typing import Literal, Protocol
+
+from swarmnode.types import Scored
+
+Draw = Callable[[Sequence[Scored], int, random.Random], list[Scored]]
+"""Draws at most `count` distinct groups at random."""
+
+ENTRY_POINT_GROUP = "swarmnode.filters"
+
+
+class Filter(Protocol):
+    """Picks groups; must not change them."""
+
+    wants_dead: bool
+    """Whether groups without both successes and failures are worth fetching for this filter."""
+
+    def select(
+        self, candidates: Sequence[Scored], count: int, rng: random.Random
+    ) -> Sequence[Scored]:
+        """At most `count` of the candidates."""
+
+
+class UnknownFilter(LookupError):
+    """No installed package brings a filter of that name."""
+
+
+def load_filter(name: str, draw: Draw) -> Filter:
+    """The filter called `name`. Raises UnknownFilter with the names that exist."""
+    found = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
+    if name not in found:
+        raise UnknownFilter(f"no filter is called {name!r}; there are {', '.join(sorted(found))}")
+    made: Filter = found[name].load()(draw)
+    return made
+
+
+def draw_rule(kind: Literal["peers", "groups"]) -> Draw:
+    """The draw rule that the setting `selection.draw` names."""
+    return draw_peers_first if kind == "peers" else draw_uniformly
+
+
+def draw_uniformly(candidates: Sequence[Scored], count: int, rng: random.Random) -> list[Scored]:
+    """Every group equally likely (the paper)."""
+    return rng.sample(list(candidates), min(count, len(candidates)))
+
+
+def draw_peers_first(candidates: Sequence[Scored], count: int, rng: random.Random) -> list[Scored]:
+    """Round after round one group of each peer, peers and groups in random order.
+
+    A key that publishes much is drawn no more often than one that publishes little.
+    """
+    by_peer: defaultdict[bytes, list[Scored]] = defaultdict(list)
+    for scored in candidates:
+        by_peer[scored.group.publisher].append(scored)
+    queues = [rng.sample(groups, len(groups)) for _, groups in sorted(by_peer.items())]
+    drawn: list[Scored] = []
+    while queues and len(drawn) < count:
+        rng.shuffle(queues)
+        drawn += [queue.pop() for queue in queues[: count - len(drawn)]]
+        queues = [queue for queue in queues if queue]
+    return drawn
+
+
+class NonzeroAdvantage:
+    """Groups with both successes and failures, drawn at random: the filter of the paper."""
+
+    wants_dead = False
+
+    def __init__(self, draw: Draw) -> None:
+        self._draw = draw
+
+    def select(
+        self, candidates: Sequence[Scored], count: int, rng: random.Random
+    ) -> Sequence[Scored]:
+        """At most `count` live groups."""
+        return self._draw([scored for scored in candidates if scored.live], count, rng)
+
+
+class Uniform:
+    """Any group, drawn at random: what the paper's open swarm did."""
+
+    wants_dead = True
+
+    def __init__(self, draw: Draw) -> None:
+        self._draw = draw
+
+    def select(
+        self, candidates: Sequence[Scored], count: int, rng: random.Random
+    ) -> Sequence[Scored]:
+        """At most `count` groups."""
+        return self._draw(candidates, count, rng)
+
+
+class TopReward:
+    """The groups with the most successes: rl-swarm's choice, which favours easy questions."""
+
+    wants_dead = True
+
+    def __init__(self, draw: Draw) -> None:
+        self._draw = draw
+
+    def select(
+        self, candidates: Sequence[Scored], count: int, rng: random.Random
+    ) -> Sequence[Scored]:
+        """At most `count` groups, the highest pass rate first."""
+        shuffled = self._draw(candidates, len(candidates), rng)
+        return _highest(shuffled, count, lambda scored: scored.pass_rate)
+
+
+class Learnability:
+    """The live groups whose pass rate p is closest to one half: the largest p(1 - p)."""
+
+    wants_dead = False
+
+    def __init__(self, draw: Draw) -> None:
+        self._draw = draw
+
+    def select(
+        self, candidates: Sequence[Scored], count: int, rng: random.Random
+    ) -> Sequence[Scored]:
+        """At most `count` live groups, the largest variance of a success first."""
+        live = self._draw([s for s in candidates if s.live], len(candidates), rng)
+        return _highest(live, count, lambda scored: scored.pass_rate * (1.0 - scored.pass_rate))
+
+
+class Fresh:
+    """The live groups that arrived last."""
+
+    wants_dead = False
+
+    def __init__(self, draw: Draw) -> None:
+        self._draw = draw
+
+    def select(
+        self, candidates: Sequence[Scored], count: int, rng: random.Random
+    ) -> Sequence[Scored]:
+        """At most `count` live groups, the newest first."""
+        live = self._draw([s for s in candidates if s.live], len(candidates), rng)
+        return _highest(live, count, lambda scored: scored.received)
+
+
+def _highest(
+    shuffled: Sequence[Scored], count: int, rank: Callable[[Scored], float]
+) -> list[Scored]:
+    # A stable sort of shuffled groups: ties are broken at random, by the draw rule.
+    return sorted(shuffled, key=rank, reverse=True)[:count]
+
+
+class Balanced:
+    """Live groups, one task after the other, so that a rare task is not crowded out."""
+
+    wants_dead = False
+
+    def __init__(self, draw: Draw) -> None:
+        self._draw = draw
+
+    def select(
+        self, candidates: Sequence[Scored], count: int, rng: random.Random
+    ) -> Sequence[Scored]:
+        """At most `count` live groups, spread over the tasks as evenly as possible."""
+        live = [scored for scored in candidates if scored.live]
+        tasks = sorted({scored.group.question.task for scored in live})
+        rng.shuffle(tasks)
+        queues = [
+            self._draw([s for s in live if s.group.question.task == task], count, rng)
+            for task in tasks
+        ]
+        turns = [queue[turn] for turn in range(count) for queue in queues if turn < len(queue)]
+        return turns[:count]
