@@ -11,8 +11,9 @@ of this table. Each is deliberate and pays less than reasoning-gym does:
 |---------------------|----------------------------|-----------------------------------------------|
 | substring           | arc_1d, base_conversion,   | a share for longer text that holds the answer,|
 |                     | basic_arithmetic, bf       | so that listing candidates earns              |
-| floor for nothing   | calendar_arithmetic,       | 0.01 to 0.1 for any answer; group advantages  |
-|                     | fraction_simplification    | blow floors up                                |
+| floor for nothing   | calendar_arithmetic,       | 0.01 to 0.25 for any answer, formula or       |
+|                     | fraction_simplification,   | tautology; group advantages blow floors up    |
+|                     | propositional_logic        |                                               |
 | restated question   | fraction_simplification    | 0.1 for the question's own numerator or       |
 |                     |                            | denominator                                   |
 | near count          | calendar_arithmetic        | exp(-5 x relative error), which a fixed guess |
@@ -39,6 +40,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from types import MappingProxyType
 
+from swarmnode.logic import is_right_conclusion
 from swarmnode.rewards.extraction import extract_answer
 
 Metadata = Mapping[str, object]
@@ -66,7 +68,7 @@ def verify(task: str, answer: str, metadata: Metadata, completion: str) -> float
     """
     verifier = VERIFIERS[task]
     given = extract_answer(completion, GRID_BYTES if task in GRID_TASKS else ANSWER_BYTES)
-    return verifier(given, answer, metadata) if given else 0.0
+    return verifier(given, answer.strip(), metadata) if given else 0.0
 
 
 def _exact(given: str, answer: str, metadata: Metadata) -> float:
@@ -88,18 +90,10 @@ def _numerator_and_denominator(text: str) -> tuple[int, int] | None:
 
 
 def _decimal(given: str, answer: str, metadata: Metadata) -> float:
-    """Within one unit of the last decimal place that the level's operands may have."""
     if not _DECIMAL.fullmatch(given):
         return 0.0
-    tolerance = Fraction(1, 10 ** _decimal_places(metadata))
-    return float(abs(Fraction(given) - Fraction(answer)) <= tolerance)
-
-
-def _decimal_places(metadata: Metadata) -> int:
-    difficulty = metadata["difficulty"]
-    assert isinstance(difficulty, Mapping)
-    _lowest, highest = difficulty["decimal_places"]
-    return int(highest)
+    error = abs(Fraction(given) - Fraction(answer))
+    return float(error <= Fraction(str(metadata["tolerance"])))
 
 
 def _calendar(given: str, answer: str, metadata: Metadata) -> float:
@@ -119,6 +113,14 @@ def _matrix(given: str, answer: str, metadata: Metadata) -> float:
     return 0.1 if "".join(given.split()) == f"[[{'],['.join(rows)}]]" else 0.0
 
 
+def _conclusion(given: str, answer: str, metadata: Metadata) -> float:
+    rule, premises, letters = (metadata[key] for key in ("rule", "premises", "variables"))
+    assert isinstance(rule, str)
+    assert isinstance(premises, list)
+    assert isinstance(letters, list)
+    return float(is_right_conclusion(rule, premises, letters, given))
+
+
 GRID_TASKS = frozenset({"arc_1d", "binary_matrix"})
 
 VERIFIERS: Mapping[str, Verifier] = MappingProxyType(
@@ -131,5 +133,6 @@ VERIFIERS: Mapping[str, Verifier] = MappingProxyType(
         "calendar_arithmetic": _calendar,
         "decimal_arithmetic": _decimal,
         "fraction_simplification": _fraction,
+        "propositional_logic": _conclusion,
     }
 )

@@ -1,0 +1,116 @@
+"""The scorer process: questions regenerated and completions scored behind a lock.
+
+Started as `python -m swarmnode.scoring DESCRIPTOR SWARM_ID_HEX MEMORY_MIB` with an empty
+environment; wiring, no logic of tasks or verifiers. It imports reasoning-gym once, as a zygote, and
+works in a fork under `rewards.sandbox.lock`, which the zygote kills and replaces when it hangs. It
+holds no secret, and of what a peer says it uses nothing but the completions: question, reference
+answer and metadata are regenerated, the peer's question is only compared.
+
+Payloads are lists in the order of the handlers' names (`swarmnode.rewards.client` is the caller).
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from functools import partial
+from typing import Any
+
+from swarmnode.process import Handlers, inherited_socket, serve_forked
+from swarmnode.rewards import VERIFIERS, sandbox, verify
+from swarmnode.rewards.extraction import extract_answer
+from swarmnode.rewards.verifiers import GRID_BYTES
+from swarmnode.tasks import Catalogue, Instance, UnknownTask
+
+Outcome = tuple[list[float], str | None]
+
+
+def main(arguments: list[str]) -> None:
+    """Serve until the parent hangs up."""
+    swarm_id, memory_bytes = bytes.fromhex(arguments[1]), int(arguments[2]) << 20
+    serve_forked(
+        partial(prepare, swarm_id), partial(sandbox.lock, memory_bytes), inherited_socket(arguments)
+    )
+
+
+def prepare(swarm_id: bytes) -> Handlers:
+    """The handlers of a swarm."""
+    return handlers(Catalogue(swarm_id))
+
+
+def handlers(catalogue: Catalogue) -> Handlers:
+    """What the process answers, by method."""
+
+    def draw(payload: Any) -> Any:
+        instances, next_index = catalogue.draw(*payload)
+        return [_question(instance) for instance in instances], next_index
+
+    def held_out(payload: Any) -> Any:
+        return [_question(instance) for instance in catalogue.held_out(*payload)]
+
+    def warm_start_pairs(payload: Any) -> Any:
+        return catalogue.warm_start_pairs(*payload)
+
+    def fingerprints(payload: Any) -> Any:
+        return [catalogue.fingerprint(task, level) for task, level in payload]
+
+    def score(payload: Any) -> Any:
+        return [score_group(catalogue, *item) for item in payload]
+
+    return {
+        "draw": draw,
+        "held_out": held_out,
+        "warm_start_pairs": warm_start_pairs,
+        "fingerprints": fingerprints,
+        "score": score,
+    }
+
+
+def score_group(
+    catalogue: Catalogue,
+    public_key: bytes,
+    task: str,
+    level: str,
+    index: int,
+    claimed_question: str | None,
+    expect_held_out: bool,
+    completions: list[tuple[str, str]],
+) -> Outcome:
+    """Scores of one question's completions (text, finish reason), or zeros and a rejection."""
+    nothing = [0.0] * len(completions)
+    try:
+        instance = catalogue.question(public_key, task, level, index)
+    except UnknownTask:
+        return nothing, "unknown_task"
+    if claimed_question is not None and claimed_question != instance.question.text:
+        return nothing, "question_differs"
+    if instance.held_out != expect_held_out:
+        return nothing, "held_out"
+    try:
+        return [
+            0.0 if finish_reason == "length" else _score(catalogue, instance, text)
+            for text, finish_reason in completions
+        ], None
+    except Exception:
+        # reasoning-gym's own scorers raise whatever they like; the group is dropped and counted.
+        return nothing, "unscorable"
+
+
+def _score(catalogue: Catalogue, instance: Instance, text: str) -> float:
+    question = instance.question
+    if question.task in VERIFIERS:
+        return verify(question.task, question.answer, instance.metadata, text)
+    answer = extract_answer(text, GRID_BYTES)
+    score = catalogue.native_score(instance, answer) if answer else 0.0
+    if not (math.isfinite(score) and 0.0 <= score <= 1.0):
+        raise ValueError(f"{question.task} scored {score}")
+    return score
+
+
+def _question(instance: Instance) -> list[object]:
+    question = instance.question
+    return [question.task, question.level, question.index, question.text, question.answer]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
