@@ -2,6 +2,7 @@
 
 It reads the parameters of the transformers module itself, so that there is one set of weights and
 their gradients land where optimizers look. How a token sees other tokens is passed in as `attend`.
+A departure from transformers: the padding token's embedding gets its gradient where it is read.
 Supported: RMSNorm, rotary positions of every static type, grouped key-value heads, SwiGLU. Models
 with biases, query-key norms or sliding windows are refused.
 

@@ -11,9 +11,16 @@ from collections.abc import Iterator, Sequence
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from transformers.modeling_utils import PreTrainedModel
 
 from swarmnode.policy import generation
-from swarmnode.policy.decoder import Decoder, forward, masked_attention, tree_visibility
+from swarmnode.policy.decoder import (
+    Decoder,
+    causal_attention,
+    forward,
+    masked_attention,
+    tree_visibility,
+)
 from swarmnode.policy.tokenizer import ANSWER_ID, END_ID, PhraseTokenizer
 from swarmnode.types import Completion, FinishReason, PolicyInfo
 
@@ -22,7 +29,7 @@ class Policy:
     """One node's language model."""
 
     def __init__(
-        self, name: str, model: nn.Module, tokenizer: PhraseTokenizer, version: int = 0
+        self, name: str, model: PreTrainedModel, tokenizer: PhraseTokenizer, version: int = 0
     ) -> None:
         """Take a transformers module; UnsupportedModel when it has no native forward."""
         self.name = name
@@ -36,9 +43,14 @@ class Policy:
         """Which policy this is now."""
         return PolicyInfo(self.name, self.version, self.tokenizer.fingerprint())
 
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self._decoder.device
+
     def parameters(self) -> Iterator[nn.Parameter]:
         """Every trainable parameter once."""
-        return self.model.parameters()
+        yield from self.model.parameters()
 
     def encode_prompt(self, text: str) -> list[int]:
         """Return the ids that a completion continues."""
@@ -98,6 +110,12 @@ class Policy:
         rotations = self._decoder.rotations(positions).unsqueeze(2)
         attend = masked_attention(tree_visibility(positions, segments))
         return forward(self._decoder.weights(folded=False), token_ids, rotations, attend)
+
+    def causal_hidden(self, token_ids: Tensor) -> Tensor:
+        """Return the final hidden states of right-padded rows, with gradient."""
+        positions = torch.arange(token_ids.shape[1], device=token_ids.device)
+        rotations = self._decoder.rotations(positions).unsqueeze(1)
+        return forward(self._decoder.weights(folded=False), token_ids, rotations, causal_attention)
 
     def head(self, hidden: Tensor) -> Tensor:
         """Return the logits of hidden states, (..., width) to (..., vocabulary)."""

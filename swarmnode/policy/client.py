@@ -1,0 +1,159 @@
+"""The daemon's side of a policy host: one policy there, as an asyncio object here.
+
+Imports no torch. A call costs the declared duration of the node's clock; in real time it is as
+long as the host takes. Errors of the host are the supervisor's (swarmnode.process.ChildError).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from swarmnode.clock import Clock
+from swarmnode.process import Child
+from swarmnode.types import Completion, Group, PolicyInfo, Question, Scored
+
+CREATE_SECONDS = 600.0
+CALL_SECONDS = 600.0
+"""Real seconds after which a host that doesn't answer counts as hung."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyOrder:
+    """What a host needs to make one policy; all texts, no weights."""
+
+    policy: Mapping[str, Any]
+    """The settings' section of that name, as plain values."""
+    training: Mapping[str, Any]
+    seed: int
+    """Random seed of the sampling and of the specialist's training order."""
+    shared_seed: int
+    """Random seed of the starting weights and of the base, the same for the whole swarm."""
+    base_pairs: Sequence[tuple[str, str]]
+    """Questions and answers that every policy of the swarm starts with."""
+    skill_pairs: Sequence[tuple[str, str]]
+    """Questions and answers of this policy's own skills."""
+    cache_folder: str | None
+    """Where warm starts are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Durations:
+    """Declared seconds of the node's clock, asked anew for each call."""
+
+    generate: Callable[[], float]
+    train: Callable[[], float]
+
+
+class RemotePolicy:
+    """One policy of a host.
+
+    Groups come back under `publisher`, the node's own key; `rewards` gives what training is paid
+    in, one reward per completion.
+    """
+
+    def __init__(
+        self,
+        host: Child,
+        number: int,
+        *,
+        publisher: bytes,
+        clock: Clock,
+        durations: Durations,
+        rewards: Callable[[Scored], Sequence[float]],
+    ) -> None:
+        self._host = host
+        self._number = number
+        self._publisher = publisher
+        self._clock = clock
+        self._durations = durations
+        self._rewards = rewards
+        self.info = PolicyInfo("", 0, b"")
+
+    async def create(self, order: PolicyOrder) -> Mapping[str, float]:
+        """Make the policy, warm start included; returns its figures (parameters, seconds)."""
+        payload = {
+            "number": self._number,
+            "policy": order.policy,
+            "training": order.training,
+            "seed": order.seed,
+            "shared_seed": order.shared_seed,
+            "base_pairs": order.base_pairs,
+            "skill_pairs": order.skill_pairs,
+            "cache_folder": order.cache_folder,
+        }
+        made = await self._host.call("create", payload, CREATE_SECONDS)
+        self.info = PolicyInfo(made["name"], 0, made["tokenizer_fingerprint"])
+        figures: Mapping[str, float] = made["figures"]
+        return figures
+
+    async def generate(self, questions: Sequence[Question], completions: int) -> Sequence[Group]:
+        """`completions` sampled answers to each question, in the order of the questions."""
+        payload = {
+            "number": self._number,
+            "prompts": [question.text for question in questions],
+            "completions": completions,
+        }
+        answers = await self._clock.work(
+            self._durations.generate(), self._host.call("generate", payload, CALL_SECONDS)
+        )
+        return [
+            Group(question, tuple(map(_completion, group)), self._publisher, self.info)
+            for question, group in zip(questions, answers, strict=True)
+        ]
+
+    async def answer(
+        self, prompts: Sequence[str], decoding: Literal["sampled", "greedy"], seed: int
+    ) -> Sequence[Completion]:
+        """One answer to each prompt; does not touch the generator that rounds sample with."""
+        payload = {
+            "number": self._number,
+            "prompts": list(prompts),
+            "greedy": decoding == "greedy",
+            "seed": seed,
+        }
+        answers = await self._clock.work(
+            self._durations.generate(), self._host.call("answer", payload, CALL_SECONDS)
+        )
+        return [_completion(answer) for answer in answers]
+
+    async def train(self, groups: Sequence[Scored]) -> Mapping[str, float]:
+        """One step on these groups; returns the metrics of docs/metrics.md."""
+        payload = {"number": self._number, "groups": [self._described(each) for each in groups]}
+        result = await self._clock.work(
+            self._durations.train(), self._host.call("train", payload, CALL_SECONDS)
+        )
+        self.info = PolicyInfo(self.info.name, result["version"], self.info.tokenizer_fingerprint)
+        metrics: Mapping[str, float] = result["metrics"]
+        return metrics
+
+    def _described(self, scored: Scored) -> dict[str, Any]:
+        group = scored.group
+        return {
+            "prompt": group.question.text,
+            "task": group.question.task,
+            "source": scored.source,
+            "rewards": self._rewards(scored),
+            "same_tokenizer": group.policy.tokenizer_fingerprint == self.info.tokenizer_fingerprint,
+            "completions": [
+                [
+                    completion.text,
+                    completion.finish_reason,
+                    completion.token_ids if scored.source == "local" else None,
+                    completion.logprobs,
+                ]
+                for completion in group.completions
+            ],
+        }
+
+
+def _completion(fields: Sequence[Any]) -> Completion:
+    text, finish_reason, token_ids, logprobs = fields
+    return Completion(
+        text=text,
+        finish_reason=finish_reason,
+        token_count=len(token_ids),
+        token_ids=tuple(token_ids),
+        logprobs=None if logprobs is None else tuple(logprobs),
+    )

@@ -1,0 +1,152 @@
+"""The supervised warm start: a random model learns to answer before it is rewarded for answering.
+
+Only the tokens of the answer count in the loss, the end token included. The result depends on the
+policy's weights and the arguments alone, so warm starts compose: a shared base, then specialists.
+Knows question and answer texts; where they come from is not its affair.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+import torch
+import torch.nn.functional as F
+
+from swarmnode.policy.policy import Policy
+from swarmnode.policy.weights import WeightsCache, weights_digest
+
+_CODE_VERSION = 1
+"""Raise it whenever the same arguments would train to other weights."""
+_BUCKET_BATCHES = 8
+"""Batches among which pairs are sorted by length."""
+_WARM_UP_SHARE = 0.1
+_CLIP_NORM = 1.0
+
+Encoded = tuple[list[int], list[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class WarmStartPlan:
+    """How to train on pairs; see config/policy.py for the fields' meanings."""
+
+    steps: int
+    batch_size: int
+    learning_rate: float
+    weight_decay: float
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class WarmStartReport:
+    """What a warm start did."""
+
+    cached: bool
+    """Whether the weights came from the cache."""
+    loss: float
+    """Mean loss in nats per answer token over the last tenth of the steps; NaN when cached."""
+
+
+def warm_start(
+    policy: Policy,
+    pairs: Sequence[tuple[str, str]],
+    plan: WarmStartPlan,
+    cache: WeightsCache | None = None,
+) -> WarmStartReport:
+    """Train the policy, in place, on (question, answer) texts; 0 steps or no pairs change nothing.
+
+    With a cache, weights that the same start and arguments once led to are taken from it.
+    """
+    if plan.steps == 0 or not pairs:
+        return WarmStartReport(cached=False, loss=float("nan"))
+    key = _key(policy, pairs, plan)
+    if cache is not None and cache.load(key, policy.model):
+        return WarmStartReport(cached=True, loss=float("nan"))
+    loss = _train(policy, pairs, plan)
+    if cache is not None:
+        cache.store(key, policy.model)
+    return WarmStartReport(cached=False, loss=loss)
+
+
+def _key(policy: Policy, pairs: Sequence[tuple[str, str]], plan: WarmStartPlan) -> str:
+    """Hash everything that shapes the result; the start weights stand for seed and base."""
+    described = {
+        "code": _CODE_VERSION,
+        "torch": torch.__version__,
+        "model": policy.model.config.to_diff_dict(),
+        "tokenizer": policy.tokenizer.fingerprint().hex(),
+        "start": weights_digest(policy.model.state_dict()),
+        "plan": asdict(plan),
+        "pairs": list(pairs),
+    }
+    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+
+
+def _train(policy: Policy, pairs: Sequence[tuple[str, str]], plan: WarmStartPlan) -> float:
+    encoded = [
+        (policy.encode_prompt(question), policy.encode_completion(answer, "stop"))
+        for question, answer in pairs
+    ]
+    parameters = list(policy.parameters())
+    optimizer = torch.optim.AdamW(
+        [
+            {"params": [p for p in parameters if p.ndim > 1], "weight_decay": plan.weight_decay},
+            {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+        ],
+        lr=plan.learning_rate,
+        betas=(0.9, 0.98),
+        fused=True,
+    )
+    tail = max(1, plan.steps // 10)
+    losses = []
+    batches = _batches(encoded, plan.batch_size, random.Random(plan.seed))
+    for step, batch in zip(range(plan.steps), batches, strict=False):
+        for group in optimizer.param_groups:
+            group["lr"] = plan.learning_rate * _schedule(step, plan.steps)
+        loss = _answer_loss(policy, batch)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(parameters, _CLIP_NORM)
+        optimizer.step()
+        if step >= plan.steps - tail:
+            losses.append(loss.item())
+    optimizer.zero_grad()
+    return sum(losses) / len(losses)
+
+
+def _schedule(step: int, steps: int) -> float:
+    """Rise over the first tenth, then fall in a line towards zero; in (0, 1]."""
+    rise = max(1, round(steps * _WARM_UP_SHARE))
+    return min((step + 1) / rise, (steps - step) / max(1, steps - rise), 1.0)
+
+
+def _batches(
+    encoded: Sequence[Encoded], batch_size: int, rng: random.Random
+) -> Iterator[list[Encoded]]:
+    """Yield batches of similar lengths without end, each pair once before any comes again."""
+    while True:
+        order = list(encoded)
+        rng.shuffle(order)
+        stretch = batch_size * _BUCKET_BATCHES
+        for start in range(0, len(order), stretch):
+            bucket = sorted(order[start : start + stretch], key=lambda pair: len(pair[0]))
+            batches = [bucket[i : i + batch_size] for i in range(0, len(bucket), batch_size)]
+            rng.shuffle(batches)
+            yield from batches
+
+
+def _answer_loss(policy: Policy, batch: Sequence[Encoded]) -> torch.Tensor:
+    """Mean cross entropy in nats over the batch's answer tokens."""
+    length = max(len(prompt) + len(answer) for prompt, answer in batch) - 1
+    token_ids = torch.zeros(len(batch), length, dtype=torch.long)
+    targets = torch.full((len(batch), length), -100)
+    for row, (prompt, answer) in enumerate(batch):
+        joined = torch.tensor(prompt + answer)
+        token_ids[row, : len(joined) - 1] = joined[:-1]
+        targets[row, len(prompt) - 1 : len(joined) - 1] = joined[len(prompt) :]
+    counted = targets >= 0
+    hidden = policy.causal_hidden(token_ids.to(policy.device))[counted.to(policy.device)]
+    return F.cross_entropy(policy.head(hidden), targets[counted].to(policy.device))
