@@ -1,0 +1,47 @@
+"""Settings of what is asked."""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from swarmnode.config.base import Section
+
+PAPER_TASKS = (
+    "arc_1d",
+    "base_conversion",
+    "basic_arithmetic",
+    "bf",
+    "binary_matrix",
+    "calendar_arithmetic",
+    "decimal_arithmetic",
+    "fraction_simplification",
+    "propositional_logic",
+)
+"""The nine tasks of the swarm sampling paper."""
+
+
+class Tasks(Section):
+    """Which tasks are asked, and at which level."""
+
+    names: tuple[str, ...] = Field(default=PAPER_TASKS, min_length=1)
+    """Tasks, each `task` or `task:level`; without a level, `level` holds. Distinct names. The nine
+    of the paper have the levels easy and paper; other safe tasks of reasoning-gym have the level
+    default alone (docs/tasks.md)."""
+
+    level: str = "easy"
+    """Level of the tasks that name none: easy (short questions for models below a million
+    parameters), paper (the parameters of the swarm sampling paper's runs) or default."""
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """Task and level of each name, in order."""
+        split = (name.partition(":") for name in self.names)
+        return tuple((task, level or self.level) for task, _, level in split)
+
+    @model_validator(mode="after")
+    def _names_tasks_once(self) -> Tasks:
+        tasks = [task for task, _ in self.pairs]
+        repeated = sorted({task for task in tasks if tasks.count(task) > 1})
+        if repeated:
+            raise ValueError(f"name each task once; repeated: {', '.join(repeated)}")
+        return self

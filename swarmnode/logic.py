@@ -1,0 +1,182 @@
+"""Propositional formulas as postfix tokens, and their truth tables as bit masks.
+
+A leaf that tasks and rewards share, so that the question and its verifier mean the same by
+"follows". Knows nothing of questions, scores or peers. Nothing here recurses or evaluates text as
+code; parsing is linear in the text, which is capped.
+
+Grammar (that of reasoning-gym's propositional_logic): capital letters, parentheses, and in order of
+binding ¬, ∧, ∨, →, ↔; binary operators of one rank associate to the left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+Formula = tuple[str, ...]
+"""Postfix tokens: letters and the operators ¬ ∧ ∨ → ↔."""
+
+MAX_FORMULA_LENGTH = 256
+"""Characters of a formula's text; longer texts are no formulas."""
+
+MAX_LETTERS = 6
+"""Letters of a truth table, so that a table is at most 64 bits."""
+
+NOT, AND, OR, IMPLIES, IFF = "¬", "∧", "∨", "→", "↔"
+_RANK = {IFF: 1, IMPLIES: 2, OR: 3, AND: 4, NOT: 5}
+
+
+class FormulaError(ValueError):
+    """The text is not a formula over the given letters."""
+
+
+def parse(text: str, letters: Sequence[str]) -> Formula:
+    """Read a formula over `letters` (shunting-yard).
+
+    Raises:
+        FormulaError: for anything else, foreign letters and over-long texts included.
+    """
+    if len(text) > MAX_FORMULA_LENGTH:
+        raise FormulaError(f"longer than {MAX_FORMULA_LENGTH} characters")
+    output: list[str] = []
+    waiting: list[str] = []
+    operand_expected = True
+    for token in text:
+        if token.isspace():
+            continue
+        if operand_expected != (token in letters or token in (NOT, "(")):
+            raise FormulaError(f"unexpected {token!r}")
+        if token in letters:
+            output.append(token)
+            operand_expected = False
+        elif token in (NOT, "("):
+            waiting.append(token)
+        elif token == ")":
+            _close_parenthesis(output, waiting)
+        elif token in _RANK:
+            while waiting and waiting[-1] != "(" and _RANK[waiting[-1]] >= _RANK[token]:
+                output.append(waiting.pop())
+            waiting.append(token)
+            operand_expected = True
+        else:
+            raise FormulaError(f"unexpected {token!r}")
+    if operand_expected or "(" in waiting:
+        raise FormulaError("the formula ends too early")
+    output.extend(reversed(waiting))
+    return tuple(output)
+
+
+def _close_parenthesis(output: list[str], waiting: list[str]) -> None:
+    while waiting and waiting[-1] != "(":
+        output.append(waiting.pop())
+    if not waiting:
+        raise FormulaError("unbalanced parenthesis")
+    waiting.pop()
+
+
+def every_row(letters: Sequence[str]) -> int:
+    """The truth table of a tautology: one set bit for each of the 2**len(letters) rows."""
+    return (1 << (1 << len(letters))) - 1
+
+
+def truth_table(formula: Formula, letters: Sequence[str]) -> int:
+    """The rows where the formula holds, as a mask of 2**len(letters) bits.
+
+    Bit i of the mask is the row where letter j is true if and only if bit j of i is set.
+
+    Raises:
+        FormulaError: for more than MAX_LETTERS letters.
+    """
+    if len(letters) > MAX_LETTERS:
+        raise FormulaError(f"more than {MAX_LETTERS} letters")
+    full = every_row(letters)
+    columns = {letter: _column(place, len(letters)) for place, letter in enumerate(letters)}
+    stack: list[int] = []
+    for token in formula:
+        if token == NOT:
+            stack.append(full ^ stack.pop())
+        elif token in _RANK:
+            right, left = stack.pop(), stack.pop()
+            stack.append(_combine(token, left, right, full))
+        else:
+            stack.append(columns[token])
+    return stack.pop()
+
+
+def _column(place: int, count: int) -> int:
+    return sum(1 << row for row in range(1 << count) if row >> place & 1)
+
+
+def _combine(operator: str, left: int, right: int, full: int) -> int:
+    if operator == AND:
+        return left & right
+    if operator == OR:
+        return left | right
+    if operator == IMPLIES:
+        return (full ^ left) | right
+    return full ^ left ^ right
+
+
+def conjunction(tables: Iterable[int], letters: Sequence[str]) -> int:
+    """The rows where all tables hold; all rows for none."""
+    rows = every_row(letters)
+    for table in tables:
+        rows &= table
+    return rows
+
+
+def entails(premise: int, conclusion: int) -> bool:
+    """Whether the conclusion's table holds in every row of the premise's table."""
+    return premise & ~conclusion == 0
+
+
+def follows_only_jointly(premises: Sequence[int], conclusion: int, letters: Sequence[str]) -> bool:
+    """Whether all premises together entail the conclusion and no single one does.
+
+    A tautology is entailed by every single premise, so it never passes. Contradictory premises
+    entail everything; levels that use this rule have none.
+    """
+    return entails(conjunction(premises, letters), conclusion) and not any(
+        entails(premise, conclusion) for premise in premises
+    )
+
+
+def is_two_literal_clause(formula: Formula) -> bool:
+    """Whether it is two literals over different letters joined by ∨ or →.
+
+    A literal is a letter or its single negation, so `¬¬P`, `¬(P ∧ Q)` and `P ∧ Q` are none.
+    """
+    if not formula or formula[-1] not in (OR, IMPLIES):
+        return False
+    letters = tuple(token for token in formula if token not in _RANK)
+    first, *rest = formula[:-1]
+    if first in _RANK or len(letters) != 2 or letters[0] == letters[1]:
+        return False
+    return rest in ([letters[1]], [NOT, letters[1]], [letters[1], NOT], [NOT, letters[1], NOT])
+
+
+JOINT_CLAUSE = "joint_clause"
+ANY_CONCLUSION = "any_conclusion"
+
+
+def is_right_conclusion(
+    rule: str, premises: Sequence[str], letters: Sequence[str], text: str
+) -> bool:
+    """Whether `text` answers a propositional question under the rule of its level.
+
+    JOINT_CLAUSE: a two-literal clause that follows from all premises together and from no single
+    one. ANY_CONCLUSION: whatever follows and is neither a bare letter nor a tautology, which is
+    what reasoning-gym pays in full. A text that is no formula is never right.
+
+    Raises:
+        FormulaError: when a premise is no formula over `letters`.
+    """
+    tables = [truth_table(parse(premise, letters), letters) for premise in premises]
+    try:
+        formula = parse(text, letters)
+    except FormulaError:
+        return False
+    table = truth_table(formula, letters)
+    if rule == JOINT_CLAUSE:
+        return is_two_literal_clause(formula) and follows_only_jointly(tables, table, letters)
+    trivial = len(formula) == 1 or table == every_row(letters)
+    return not trivial and entails(conjunction(tables, letters), table)

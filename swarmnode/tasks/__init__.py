@@ -1,0 +1,28 @@
+"""Questions: the tasks, their levels, exact regeneration, evaluation and warm start.
+
+The scorer process makes a Catalogue. Importing this package loads no reasoning-gym, so that any
+process may check names (`check`, `levels_of`) and print baselines.
+"""
+
+from swarmnode.tasks.catalogue import Catalogue, Instance
+from swarmnode.tasks.errors import NoQuestion, RefusedTask, TaskError, UnknownTask
+from swarmnode.tasks.levels import EASY, LEVELS, PAPER
+from swarmnode.tasks.other_tasks import DEFAULT, ENABLED, REFUSED
+from swarmnode.tasks.registry import check, levels_of
+
+__all__ = [
+    "DEFAULT",
+    "EASY",
+    "ENABLED",
+    "LEVELS",
+    "PAPER",
+    "REFUSED",
+    "Catalogue",
+    "Instance",
+    "NoQuestion",
+    "RefusedTask",
+    "TaskError",
+    "UnknownTask",
+    "check",
+    "levels_of",
+]

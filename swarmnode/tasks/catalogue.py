@@ -1,0 +1,170 @@
+"""Every question that the swarm can ask: exact regeneration, draws, evaluation and warm start.
+
+Pure apart from caches, synchronous; runs in the scorer process. Knows no completions. Invariants:
+a question is a function of (swarm id, public key, task, level, index); a held-out question is
+never drawn nor warm-started on; evaluation and warm start have streams of their own, which no
+peer's key can have and which are the same in every swarm, so that results compare.
+Source: protocol/README.md (streams, held-out rule, fingerprints), DESIGN.md sections 4 and 6.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import swarmproto
+from swarmnode.tasks import native
+from swarmnode.tasks.drafts import Draft
+from swarmnode.tasks.errors import NoQuestion
+from swarmnode.tasks.registry import source_of
+from swarmnode.types import Question
+
+REFERENCE_SWARM = bytes(swarmproto.SWARM_ID_BYTES)
+"""The swarm id of the evaluation and warm-start streams."""
+
+EVALUATION_KEY = hashlib.sha256(b"swarmnode evaluation stream").digest()
+
+CACHED_QUESTIONS = 8192
+SCAN_PER_QUESTION = 400
+"""Indices looked at per wanted question before a level counts as too small."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A regenerated question with what its verifier needs."""
+
+    question: Question
+    metadata: Mapping[str, object]
+    """The keys of the contract in swarmnode/tasks/levels.py; none at level default."""
+    held_out: bool
+    seed: int
+    """The stream's seed, which stays in this process."""
+
+
+class Catalogue:
+    """The questions of one swarm."""
+
+    def __init__(self, swarm_id: bytes) -> None:
+        """`swarm_id` has 32 bytes."""
+        self._swarm_id = swarm_id
+        self._instance: Callable[[int, str, str, int], Instance | None] = lru_cache(
+            CACHED_QUESTIONS
+        )(_make_instance)
+
+    def question(self, public_key: bytes, task: str, level: str, index: int) -> Instance:
+        """The question at `index` (0 to 2**32 - 1) of a key's stream.
+
+        Raises:
+            UnknownTask, RefusedTask: for a name that is not enabled.
+            NoQuestion: when nothing that can be scored is at the index.
+        """
+        seed = swarmproto.stream_seed(self._swarm_id, public_key, task, level)
+        instance = self._instance(seed, task, level, index)
+        if instance is None:
+            raise NoQuestion(f"{task}:{level} has no question at index {index}; take another")
+        return instance
+
+    def draw(
+        self, public_key: bytes, task: str, level: str, start: int, count: int
+    ) -> tuple[list[Instance], int]:
+        """The next `count` questions from index `start` that may be trained on, and the next index.
+
+        Raises UnknownTask, RefusedTask, and NoQuestion when the stream ends before.
+        """
+        seed = swarmproto.stream_seed(self._swarm_id, public_key, task, level)
+        drawn: list[Instance] = []
+        next_index = start
+        for instance in self._scan(seed, task, level, start, count):
+            if len(drawn) == count:
+                break
+            next_index = instance.question.index + 1
+            if not instance.held_out:
+                drawn.append(instance)
+        return _enough(drawn, count, task, level), next_index
+
+    def held_out(self, task: str, level: str, count: int) -> list[Instance]:
+        """The first `count` evaluation questions: held out, with distinct texts.
+
+        Raises UnknownTask, RefusedTask, and NoQuestion when the level has fewer.
+        """
+        seed = swarmproto.stream_seed(REFERENCE_SWARM, EVALUATION_KEY, task, level)
+        found: dict[str, Instance] = {}
+        for instance in self._scan(seed, task, level, 0, count):
+            if len(found) == count:
+                break
+            if instance.held_out:
+                found.setdefault(instance.question.text, instance)
+        return _enough(list(found.values()), count, task, level)
+
+    def warm_start_pairs(
+        self, task: str, level: str, seed: int, count: int
+    ) -> list[tuple[str, str]]:
+        """`count` questions with the answers that a policy should write; `seed` is below 2**64.
+
+        Raises UnknownTask, RefusedTask, NoQuestion.
+        """
+        key = hashlib.sha256(b"swarmnode warm-start stream" + seed.to_bytes(8, "big")).digest()
+        drawn, _ = Catalogue(REFERENCE_SWARM).draw(key, task, level, 0, count)
+        return [(instance.question.text, instance.question.answer) for instance in drawn]
+
+    def fingerprint(self, task: str, level: str) -> bytes:
+        """32 bytes that are equal wherever the level asks and answers alike.
+
+        Raises UnknownTask, RefusedTask, NoQuestion.
+        """
+        seed = swarmproto.reference_seed(task, level)
+        instances = [
+            self._instance(seed, task, level, index)
+            for index in range(swarmproto.FINGERPRINT_PAIRS)
+        ]
+        pairs = [
+            (instance.question.text, instance.question.answer) if instance else ("", "")
+            for instance in instances
+        ]
+        return swarmproto.fingerprint(task, level, pairs)
+
+    def native_score(self, instance: Instance, text: str) -> float:
+        """reasoning-gym's own score in [0, 1] of an answer to a question at level default.
+
+        Raises RefusedTask for the nine tasks, which have verifiers of ours, and for refused ones.
+        """
+        question = instance.question
+        return native.score(question.task, question.level, instance.seed, question.index, text)
+
+    def _scan(self, seed: int, task: str, level: str, start: int, count: int) -> Iterator[Instance]:
+        stop = min(start + SCAN_PER_QUESTION * (count + 1), swarmproto.INDEX_MAX + 1)
+        for index in range(start, stop):
+            instance = self._instance(seed, task, level, index)
+            if instance is not None:
+                yield instance
+
+
+def _make_instance(seed: int, task: str, level: str, index: int) -> Instance | None:
+    draft = source_of(task, level).draft(seed, index)
+    if draft is None or not _fits(draft):
+        return None
+    return Instance(
+        question=Question(task, level, index, draft.text, draft.answer),
+        metadata=draft.metadata,
+        held_out=swarmproto.is_held_out(task, level, draft.text),
+        seed=seed,
+    )
+
+
+def _fits(draft: Draft) -> bool:
+    """Whether question and answer may travel in a record."""
+    return (
+        len(draft.text.encode()) <= swarmproto.QUESTION_BYTES_MAX
+        and 0 < len(draft.answer.encode()) <= swarmproto.ANSWER_BYTES_MAX
+    )
+
+
+def _enough(found: list[Instance], count: int, task: str, level: str) -> list[Instance]:
+    if len(found) < count:
+        raise NoQuestion(
+            f"{task}:{level} gave {len(found)} of {count} questions; ask for fewer or take "
+            "another level"
+        )
+    return found

@@ -1,0 +1,127 @@
+"""Our propositional questions: three statements, and the one conclusion that needs two of them.
+
+reasoning-gym pays full marks for any entailed formula that is no tautology, so a weak disjunction
+or a premise answers most of its questions. Here the question asks for a two-literal clause that
+no single statement entails, and questions are built so that exactly one such clause exists: two
+statements share a letter of opposite signs, the third is idle. Letters are drawn per question and
+statements are written as ∨ or → in either order, so that no fixed text and no copied literals
+are right often. Notation and verifier are those of swarmnode/logic.py.
+
+Knows no reasoning-gym. Source: simulation.md section 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from random import Random
+
+from swarmnode.logic import (
+    IMPLIES,
+    JOINT_CLAUSE,
+    NOT,
+    OR,
+    conjunction,
+    entails,
+    every_row,
+    follows_only_jointly,
+    truth_table,
+)
+from swarmnode.tasks.drafts import Draft
+
+LETTERS = "PQRSTUVW"
+LETTERS_PER_QUESTION = 4
+ATTEMPTS = 64
+
+Literal = tuple[str, bool]
+"""A letter and its sign; True is the letter itself."""
+Clause = tuple[Literal, Literal]
+
+
+@dataclass(frozen=True, slots=True)
+class JointConclusions:
+    """The source of propositional_logic at level easy."""
+
+    def draft(self, seed: int, index: int) -> Draft | None:
+        """See DraftSource; None after ATTEMPTS statements without exactly one conclusion."""
+        random = Random(seed + index)
+        for _ in range(ATTEMPTS):
+            letters = sorted(random.sample(LETTERS, LETTERS_PER_QUESTION))
+            clauses = _clauses(random, letters)
+            conclusions = _joint_conclusions(clauses, letters)
+            if len(conclusions) == 1:
+                return _draft(random, clauses, letters, conclusions[0])
+        return None
+
+
+def _clauses(random: Random, letters: Sequence[str]) -> list[Clause]:
+    """Two clauses that resolve on a shared letter, and one over another pair; shuffled."""
+    left, shared, right = random.sample(letters, 3)
+    sign = random.random() < 0.5
+    taken = ({left, shared}, {shared, right})
+    idle = random.choice([pair for pair in combinations(letters, 2) if set(pair) not in taken])
+    clauses = [
+        ((left, random.random() < 0.5), (shared, sign)),
+        ((shared, not sign), (right, random.random() < 0.5)),
+        ((idle[0], random.random() < 0.5), (idle[1], random.random() < 0.5)),
+    ]
+    random.shuffle(clauses)
+    return clauses
+
+
+def _joint_conclusions(clauses: Sequence[Clause], letters: Sequence[str]) -> list[Clause]:
+    """All two-literal clauses that are right; none when a literal alone follows.
+
+    A literal that follows would make every disjunction with it follow as well.
+    """
+    rows = every_row(letters)
+    holds = {(letter, True): truth_table((letter,), letters) for letter in letters}
+    holds |= {(letter, False): rows ^ table for (letter, _), table in holds.items()}
+    premises = [holds[first] | holds[second] for first, second in clauses]
+    together = conjunction(premises, letters)
+    if any(entails(together, table) for table in holds.values()):
+        return []
+    candidates = (
+        ((first, first_sign), (second, second_sign))
+        for first, second in combinations(letters, 2)
+        for first_sign, second_sign in product((True, False), repeat=2)
+    )
+    return [
+        (first, second)
+        for first, second in candidates
+        if follows_only_jointly(premises, holds[first] | holds[second], letters)
+    ]
+
+
+def _draft(
+    random: Random, clauses: Sequence[Clause], letters: Sequence[str], conclusion: Clause
+) -> Draft:
+    premises = [_written(random, clause) for clause in clauses]
+    statements = "\n".join(f"{number}. {premise}" for number, premise in enumerate(premises, 1))
+    return Draft(
+        text=(
+            f"Given:\n{statements}\n"
+            "Which disjunction of two literals follows from these statements together, "
+            "but from no single one?"
+        ),
+        answer=_as_disjunction(*conclusion),
+        metadata={"rule": JOINT_CLAUSE, "premises": premises, "variables": list(letters)},
+    )
+
+
+def _written(random: Random, clause: Clause) -> str:
+    """The clause as a disjunction or an implication, in either order."""
+    first, second = clause if random.random() < 0.5 else clause[::-1]
+    if random.random() < 0.5:
+        return _as_disjunction(first, second)
+    return f"({_text((first[0], not first[1]))} {IMPLIES} {_text(second)})"
+
+
+def _as_disjunction(first: Literal, second: Literal) -> str:
+    return f"({_text(first)} {OR} {_text(second)})"
+
+
+def _text(literal: Literal) -> str:
+    letter, sign = literal
+    return letter if sign else NOT + letter

@@ -1,0 +1,159 @@
+"""From reasoning-gym's entries to drafts: what a level takes, and the metadata that it keeps.
+
+The keys are those of the contract in swarmnode/tasks/levels.py. Functions named `easy_...` refuse
+entries (None) or reword them, so that `easy` stays short, has no paraphrases of one question and
+no answer that is right too often. Knows no streams; imports no reasoning-gym.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from swarmnode.logic import ANY_CONCLUSION, is_right_conclusion
+from swarmnode.tasks.drafts import Draft
+from swarmnode.tasks.reasoning_gym_source import Entry
+
+EASY_ARITHMETIC_MAX = 24
+EASY_DECIMAL_MAX = 5.0
+EASY_BASES = (2, 4)
+EASY_RULES = frozenset(
+    {
+        "move_1pix_solid_left",
+        "move_1pix_solid_right",
+        "move_2pix_solid_left",
+        "move_2pix_solid_right",
+        "change_to_five",
+        "two_points_and_fill",
+    }
+)
+
+MONTHS = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
+
+BF_QUESTION = (
+    "This is a BF (Brainf*ck) computer program. What is the output?\n\n{program}\n\n"
+    "Respond only with the exact output of the program."
+)
+CALENDAR_QUESTION = (
+    "Determine the day of the month for the {ordinal} {weekday} in {month} {year}. "
+    "Answer with a number."
+)
+
+
+def plain(entry: Entry) -> Draft:
+    """Keep question and answer; the verifier needs nothing else."""
+    return Draft(entry["question"], entry["answer"], {})
+
+
+def base_conversion(entry: Entry) -> Draft:
+    """Refuses nothing; levels keep values of at least 1 (0 has no scorable answer)."""
+    kept = entry["metadata"]
+    return Draft(entry["question"], entry["answer"], {"target_base": kept["target_base"]})
+
+
+def easy_base_conversion(entry: Entry) -> Draft | None:
+    """Takes conversions between binary and base 4."""
+    kept = entry["metadata"]
+    bases = (kept["source_base"], kept["target_base"])
+    return base_conversion(entry) if all(base in EASY_BASES for base in bases) else None
+
+
+def easy_basic_arithmetic(entry: Entry) -> Draft | None:
+    """Takes two operands from 0 to EASY_ARITHMETIC_MAX."""
+    operands = map(int, re.findall(r"\d+", entry["metadata"]["expression"]))
+    return plain(entry) if all(value <= EASY_ARITHMETIC_MAX for value in operands) else None
+
+
+def arc_1d(entry: Entry) -> Draft:
+    """Keeps the number of cells."""
+    return Draft(entry["question"], entry["answer"], {"size": entry["metadata"]["size"]})
+
+
+def easy_arc_1d(entry: Entry) -> Draft | None:
+    """Takes a few rules that one example shows."""
+    return arc_1d(entry) if entry["metadata"]["task_name"] in EASY_RULES else None
+
+
+def easy_bf(entry: Entry) -> Draft:
+    """One wording for every program, so that no word is asked for in two questions."""
+    program = entry["metadata"]["bf_program"]
+    return Draft(BF_QUESTION.format(program=program), entry["answer"], {})
+
+
+def fraction_simplification(entry: Entry) -> Draft:
+    """Keeps both fractions and the notation."""
+    names = ("numerator", "denominator", "simplified_numerator", "simplified_denominator", "style")
+    return Draft(
+        entry["question"], entry["answer"], {name: entry["metadata"][name] for name in names}
+    )
+
+
+def decimal_arithmetic(tolerance: str) -> Callable[[Entry], Draft]:
+    """Takes everything; an answer may be `tolerance` off."""
+    return lambda entry: Draft(entry["question"], entry["answer"], {"tolerance": tolerance})
+
+
+def easy_decimal_arithmetic(entry: Entry) -> Draft | None:
+    """Takes a sum or a difference of two numbers up to EASY_DECIMAL_MAX, exactly answered."""
+    expression = entry["question"].rpartition("\n")[2].removesuffix(" = ?")
+    operands = re.fullmatch(r"(\d+\.\d)[+-](\d+\.\d)", expression)
+    if operands is None or any(float(value) > EASY_DECIMAL_MAX for value in operands.groups()):
+        return None
+    return Draft(entry["question"], entry["answer"], {"tolerance": "0"})
+
+
+def calendar_arithmetic(entry: Entry) -> Draft:
+    """Keeps the kind of question."""
+    return Draft(entry["question"], entry["answer"], {"task": entry["metadata"]["task"]})
+
+
+def easy_calendar_arithmetic(entry: Entry) -> Draft:
+    """Asks for the day of a recurring event in one wording."""
+    kept = entry["metadata"]
+    text = CALENDAR_QUESTION.format(
+        ordinal=kept["ordinal"],
+        weekday=kept["weekday"],
+        month=MONTHS[kept["month"] - 1],
+        year=kept["year"],
+    )
+    return Draft(text, entry["answer"], {"task": kept["task"]})
+
+
+def binary_matrix(entry: Entry) -> Draft:
+    """Keeps the number of rows."""
+    return Draft(entry["question"], entry["answer"], {"n": entry["metadata"]["n"]})
+
+
+def easy_binary_matrix(entry: Entry) -> Draft | None:
+    """Takes matrices with a distance of at least 2, so that copying the matrix is never right."""
+    farthest = max(max(row) for row in entry["metadata"]["solution"])
+    return binary_matrix(entry) if farthest >= 2 else None
+
+
+def propositional_logic(entry: Entry) -> Draft | None:
+    """Takes questions for which a right conclusion is known, under reasoning-gym's own rule.
+
+    reasoning-gym stores no answer, and its example is at times a wrong or trivial fallback. The
+    reference answer is the first right one of its example, the premises, and their conjunction.
+    """
+    kept = entry["metadata"]
+    premises, variables = list(kept["premises"]), list(kept["variables"])
+    whole = " ∧ ".join(f"({premise})" for premise in premises)
+    for candidate in (kept["example_answer"], *premises, whole):
+        if is_right_conclusion(ANY_CONCLUSION, premises, variables, candidate):
+            metadata = {"rule": ANY_CONCLUSION, "premises": premises, "variables": variables}
+            return Draft(entry["question"], candidate, metadata)
+    return None
