@@ -22,7 +22,10 @@ from tests.unit.training_support import (
 
 PLAIN = Training(warmup_steps=0)
 BOTH = Training(warmup_steps=0, external_advantage="both")
-CLOSE = {"rtol": 1e-4, "atol": 1e-6}
+
+
+def assert_close(actual: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-6)
 
 
 def naive_gradient(groups: Sequence[TrainingGroup], temperature: float) -> Tensor:
@@ -40,14 +43,14 @@ def naive_gradient(groups: Sequence[TrainingGroup], temperature: float) -> Tenso
             ratio = (logprobs - logprobs.detach()).exp()
             total = total - (ratio * float(advantage)).sum()
             tokens += len(completion)
-    (total / tokens).backward()
+    (total / tokens).backward()  # type: ignore[no-untyped-call]
     return torch.cat([one.grad.flatten() for one in model.parameters() if one.grad is not None])
 
 
 def test_without_external_groups_the_gradient_is_that_of_plain_grpo() -> None:
     groups = [*make_groups(1, 3), make_group(random.Random(9), rewards=(1.0, 1.0))]
     gradient, metrics = step_gradient(groups, PLAIN, temperature=0.7)
-    torch.testing.assert_close(gradient, naive_gradient(groups, 0.7), **CLOSE)
+    assert_close(gradient, naive_gradient(groups, 0.7))
     assert metrics["tokens/external"] == 0.0
     assert metrics["groups/dead_local"] == 1.0
 
@@ -58,7 +61,7 @@ def test_micro_batches_and_padding_change_neither_loss_nor_gradient() -> None:
     for budget in (1, 60, 150):
         split = PLAIN.model_copy(update={"micro_batch_tokens": budget})
         gradient, split_metrics = step_gradient(groups, split)
-        torch.testing.assert_close(gradient, whole, **CLOSE)
+        assert_close(gradient, whole)
         for name in ("loss", "entropy", "grad_norm", "tokens/local"):
             assert split_metrics[name] == pytest.approx(metrics[name], rel=1e-5, abs=1e-6)
 
@@ -69,7 +72,7 @@ def test_the_order_of_groups_is_irrelevant() -> None:
         settings = BOTH.model_copy(update={"external_baseline": baseline})
         forwards, _ = step_gradient([*own, *foreign], settings)
         backwards, _ = step_gradient([*reversed(foreign), *own], settings)
-        torch.testing.assert_close(backwards, forwards, **CLOSE)
+        assert_close(backwards, forwards)
 
 
 def test_a_dead_group_changes_nothing() -> None:
@@ -77,7 +80,7 @@ def test_a_dead_group_changes_nothing() -> None:
     dead = [make_group(random.Random(1), [value] * 8) for value in (0.0, 0.1, 1.0)]
     with_dead, metrics = step_gradient([*dead, *groups], PLAIN)
     without, _ = step_gradient(groups, PLAIN)
-    torch.testing.assert_close(with_dead, without, **CLOSE)
+    assert_close(with_dead, without)
     assert metrics["frac_reward_zero_std"] == 0.5
 
 
@@ -99,10 +102,10 @@ def test_masked_external_tokens_are_out_of_numerator_and_denominator() -> None:
     for index in winners:
         logprobs = naive_logprobs(model, foreign.prompt_ids, foreign.completions[index], 1.0)
         total = total - advantages[index] * logprobs.sum()
-    total.backward()
+    total.backward()  # type: ignore[no-untyped-call]
     winning = torch.cat([one.grad.flatten() for one in model.parameters() if one.grad is not None])
     expected = (own_gradient * own_tokens + winning) / (own_tokens + kept)
-    torch.testing.assert_close(gradient, expected, **CLOSE)
+    assert_close(gradient, expected)
 
 
 def test_without_a_live_group_neither_policy_nor_optimizer_changes() -> None:
@@ -172,7 +175,7 @@ def test_padding_that_equals_the_end_token_is_never_mistaken_for_it() -> None:
         for group in groups
     ]
     gradient, metrics = step_gradient(ended, PLAIN)
-    torch.testing.assert_close(gradient, naive_gradient(ended, 1.0), **CLOSE)
+    assert_close(gradient, naive_gradient(ended, 1.0))
     assert metrics["tokens/local"] == sum(
         len(completion) for group in ended for completion in group.completions
     )

@@ -11,7 +11,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from swarmnode.config.training import Training
-from swarmnode.training import Trainer, TrainingGroup
+from swarmnode.training import TrainableModel, Trainer, TrainingGroup
 from swarmnode.types import Source
 
 VOCABULARY = 61
@@ -91,23 +91,17 @@ def make_groups(seed: int, count: int, source: Source = "local") -> list[Trainin
     return [make_group(generator, patterns[index % 3], source) for index in range(count)]
 
 
-def step_gradient(
-    groups: Sequence[TrainingGroup], settings: Training, temperature: float = 1.0, seed: int = 0
+def captured_step(
+    trainer: Trainer, model: TrainableModel, groups: Sequence[TrainingGroup]
 ) -> tuple[Tensor, dict[str, float]]:
-    """The mean gradient that a step on a fresh model would apply unclipped, and its metrics."""
-    model = TinyLlama(seed)
-    trainer = Trainer(model, settings.model_copy(update={"gradient_clip": 1e9}), temperature)
+    """A step's gradient as the optimizer sees it, all parameters in one vector, and its metrics."""
     captured: list[Tensor] = []
 
     def capture(*_: object) -> None:
-        captured.append(
-            torch.cat(
-                [
-                    torch.zeros_like(one).flatten() if one.grad is None else one.grad.flatten()
-                    for one in model.parameters()
-                ]
-            ).clone()
-        )
+        gradients = [
+            torch.zeros_like(one) if one.grad is None else one.grad for one in model.parameters()
+        ]
+        captured.append(torch.cat([gradient.flatten() for gradient in gradients]))
 
     handle = register_optimizer_step_pre_hook(capture)
     try:
@@ -116,6 +110,15 @@ def step_gradient(
         handle.remove()
     assert report.stepped
     return captured[0], dict(report.metrics)
+
+
+def step_gradient(
+    groups: Sequence[TrainingGroup], settings: Training, temperature: float = 1.0, seed: int = 0
+) -> tuple[Tensor, dict[str, float]]:
+    """The mean gradient, unclipped, that a step on a fresh model applies, and its metrics."""
+    model = TinyLlama(seed)
+    unclipped = settings.model_copy(update={"gradient_clip": 1e9})
+    return captured_step(Trainer(model, unclipped, temperature), model, groups)
 
 
 def naive_logprobs(
