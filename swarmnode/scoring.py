@@ -1,10 +1,13 @@
 """The scorer process: questions regenerated and completions scored behind a lock.
 
-Started as `python -m swarmnode.scoring DESCRIPTOR SWARM_ID_HEX MEMORY_MIB` with an empty
-environment; wiring, no logic of tasks or verifiers. It imports reasoning-gym once, as a zygote, and
-works in a fork under `rewards.sandbox.lock`, which the zygote kills and replaces when it hangs. It
-holds no secret, and of what a peer says it uses nothing but the completions: question, reference
-answer and metadata are regenerated, the peer's question is only compared.
+Started as `python -m swarmnode.scoring DESCRIPTOR SWARM_ID_HEX MEMORY_MIB [TASK:LEVEL ...]` with an
+empty environment; wiring, no logic of tasks or verifiers. It imports reasoning-gym once, as a
+zygote, and works in a fork under `rewards.sandbox.lock`, which the zygote kills and replaces when
+it hangs. It holds no secret, and of what a peer says it uses nothing but the completions: question,
+reference answer and metadata are regenerated, the peer's question is only compared.
+
+A locked worker can import nothing, so one question of each of the nine tasks' levels is made
+before; the arguments name the levels of other tasks that need the same.
 
 Payloads are lists in the order of the handlers' names (`swarmnode.rewards.client` is the caller).
 """
@@ -13,6 +16,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -20,7 +24,9 @@ from swarmnode.process import Handlers, inherited_socket, serve_forked
 from swarmnode.rewards import VERIFIERS, sandbox, verify
 from swarmnode.rewards.extraction import extract_answer
 from swarmnode.rewards.verifiers import GRID_BYTES
-from swarmnode.tasks import Catalogue, Instance, UnknownTask
+from swarmnode.tasks.catalogue import EVALUATION_KEY, REFERENCE_SWARM, Catalogue, Instance
+from swarmnode.tasks.errors import NoQuestion, TaskError
+from swarmnode.tasks.levels import LEVELS
 
 Outcome = tuple[list[float], str | None]
 
@@ -28,14 +34,21 @@ Outcome = tuple[list[float], str | None]
 def main(arguments: list[str]) -> None:
     """Serve until the parent hangs up."""
     swarm_id, memory_bytes = bytes.fromhex(arguments[1]), int(arguments[2]) << 20
+    levels = [(task, level) for name in arguments[3:] for task, _, level in [name.partition(":")]]
     serve_forked(
-        partial(prepare, swarm_id), partial(sandbox.lock, memory_bytes), inherited_socket(arguments)
+        partial(prepare, swarm_id, levels),
+        partial(sandbox.lock, memory_bytes),
+        inherited_socket(arguments),
     )
 
 
-def prepare(swarm_id: bytes) -> Handlers:
-    """The handlers of a swarm."""
-    return handlers(Catalogue(swarm_id))
+def prepare(swarm_id: bytes, levels: Iterable[tuple[str, str]]) -> Handlers:
+    """The handlers of a swarm, with all that its levels import."""
+    catalogue = Catalogue(swarm_id)
+    nine = [(task, level) for task in LEVELS for level in LEVELS[task]]
+    for task, level in {*nine, *levels}:
+        catalogue.held_out(task, level, 1)
+    return handlers(catalogue)
 
 
 def handlers(catalogue: Catalogue) -> Handlers:
@@ -54,8 +67,10 @@ def handlers(catalogue: Catalogue) -> Handlers:
     def fingerprints(payload: Any) -> Any:
         return [catalogue.fingerprint(task, level) for task, level in payload]
 
+    evaluation = Catalogue(REFERENCE_SWARM)
+
     def score(payload: Any) -> Any:
-        return [score_group(catalogue, *item) for item in payload]
+        return [score_group(catalogue, evaluation, *item) for item in payload]
 
     return {
         "draw": draw,
@@ -68,6 +83,7 @@ def handlers(catalogue: Catalogue) -> Handlers:
 
 def score_group(
     catalogue: Catalogue,
+    evaluation: Catalogue,
     public_key: bytes,
     task: str,
     level: str,
@@ -76,16 +92,31 @@ def score_group(
     expect_held_out: bool,
     completions: list[tuple[str, str]],
 ) -> Outcome:
-    """Scores of one question's completions (text, finish reason), or zeros and a rejection."""
+    """Scores of one question's completions (text, finish reason), or zeros and a rejection.
+
+    Where held-out questions are expected, it is a question of the evaluation stream.
+    """
     nothing = [0.0] * len(completions)
     try:
-        instance = catalogue.question(public_key, task, level, index)
-    except UnknownTask:
+        instance = (
+            evaluation.question(EVALUATION_KEY, task, level, index)
+            if expect_held_out
+            else catalogue.question(public_key, task, level, index)
+        )
+    except NoQuestion:
+        return nothing, "question_differs"
+    except TaskError:
         return nothing, "unknown_task"
     if claimed_question is not None and claimed_question != instance.question.text:
         return nothing, "question_differs"
     if instance.held_out != expect_held_out:
         return nothing, "held_out"
+    return _scores(catalogue, instance, completions)
+
+
+def _scores(
+    catalogue: Catalogue, instance: Instance, completions: list[tuple[str, str]]
+) -> Outcome:
     try:
         return [
             0.0 if finish_reason == "length" else _score(catalogue, instance, text)
@@ -93,7 +124,7 @@ def score_group(
         ], None
     except Exception:
         # reasoning-gym's own scorers raise whatever they like; the group is dropped and counted.
-        return nothing, "unscorable"
+        return [0.0] * len(completions), "unscorable"
 
 
 def _score(catalogue: Catalogue, instance: Instance, text: str) -> float:
