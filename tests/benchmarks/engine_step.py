@@ -21,16 +21,16 @@ from torch import Tensor, nn
 from swarmnode.config.policy import PolicySettings
 from swarmnode.config.training import Training
 from swarmnode.policy.loading import load_policy
-from swarmnode.policy.policy import Policy
 from swarmnode.training import Trainer, TrainingGroup
 from swarmnode.training.losses import token_statistics
-from swarmnode.training.plan import plan_round, training_batches
+from swarmnode.training.packing import TreeRow, pack
 from tests.unit.training_support import captured_step
 
 GROUPS, COMPLETIONS = 8, 8
 PROMPT_TOKENS, COMPLETION_TOKENS = (9, 57), (1, 13)
 TEMPERATURE = 0.9
 SETTINGS = Training(warmup_steps=0)
+MODEL = PolicySettings()
 
 
 def demo_groups(vocabulary: int, seed: int = 0) -> list[TrainingGroup]:
@@ -123,22 +123,15 @@ class Agreement:
     """Relative to the largest entry of the gradient."""
 
 
-def agreement(groups: Sequence[TrainingGroup]) -> Agreement:
-    """Compares log-probs and gradients of both steps on fresh policies with equal weights."""
-    policy, reference = fresh_policy(), PaddedTrainer(fresh_policy().model)
-    packed_logprobs = []
-    for batch in training_batches(plan_round(groups, SETTINGS).rows, 1, torch.device("cpu")):
-        packed = batch.packed
-        hidden = policy.tree_hidden(packed.token_ids, packed.positions, packed.segments)
-        logits = policy.head(hidden.flatten(0, 1)[packed.predictors])
-        statistics_ = token_statistics(
-            logits, packed.predictor_of_token, packed.targets, TEMPERATURE
-        )
-        packed_logprobs.append(statistics_.logprobs.detach())
-    # A budget of one position gives each group its own batch, longest row first.
-    order = sorted(groups, key=lambda one: plan_round([one], SETTINGS).rows[0].tree.length)[::-1]
-    chosen, mask, _ = reference.logprobs(order)
-    logprob_gap = (torch.cat(packed_logprobs) - chosen[mask].detach()).abs().max()
+def agreement(groups: Sequence[TrainingGroup], model: PolicySettings) -> Agreement:
+    """Compares log-probs and gradients of both steps on policies with equal random weights."""
+    policy, reference = load_policy(model, 0), PaddedTrainer(load_policy(model, 0).model)
+    packed = pack([TreeRow(one.prompt_ids, one.completions) for one in groups], torch.device("cpu"))
+    hidden = policy.tree_hidden(packed.token_ids, packed.positions, packed.segments)
+    logits = policy.head(hidden.flatten(0, 1)[packed.predictors])
+    tokens = token_statistics(logits, packed.predictor_of_token, packed.targets, TEMPERATURE)
+    chosen, mask, _ = reference.logprobs(groups)
+    logprob_gap = (tokens.logprobs - chosen[mask]).detach().abs().max()
 
     unclipped = SETTINGS.model_copy(update={"gradient_clip": 1e9})
     ours, _ = captured_step(Trainer(policy, unclipped, TEMPERATURE), policy, groups)
@@ -146,11 +139,6 @@ def agreement(groups: Sequence[TrainingGroup]) -> Agreement:
     theirs = torch.cat([one.grad.flatten() for one in reference.parameters if one.grad is not None])
     gradient_gap = (ours - theirs).abs().max() / theirs.abs().max()
     return Agreement(float(logprob_gap), float(gradient_gap))
-
-
-def fresh_policy() -> Policy:
-    """The built-in tiny policy with its random start."""
-    return load_policy(PolicySettings(), seed=0)
 
 
 def _seconds(work: Callable[[], object]) -> float:
@@ -162,10 +150,10 @@ def _seconds(work: Callable[[], object]) -> float:
 def measure(pairs: int = 30) -> dict[str, float]:
     """Medians of `pairs` interleaved steps of each kind on one thread, and their agreement."""
     torch.set_num_threads(1)
-    policy = fresh_policy()
+    policy = load_policy(MODEL, seed=0)
     groups = demo_groups(len(policy.tokenizer))
     ours = Trainer(policy, SETTINGS, TEMPERATURE)
-    padded = PaddedTrainer(fresh_policy().model)
+    padded = PaddedTrainer(load_policy(MODEL, seed=0).model)
     for _ in range(3):
         ours.step(groups)
         padded.step(groups)
@@ -173,7 +161,7 @@ def measure(pairs: int = 30) -> dict[str, float]:
         (_seconds(lambda: ours.step(groups)), _seconds(lambda: padded.step(groups)))
         for _ in range(pairs)
     ]
-    checked = agreement(groups)
+    checked = agreement(groups, MODEL)
     return {
         "packed_ms": 1e3 * statistics.median(one for one, _ in times),
         "padded_ms": 1e3 * statistics.median(other for _, other in times),
