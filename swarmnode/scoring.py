@@ -14,7 +14,6 @@ Payloads are lists in the order of the handlers' names (`swarmnode.rewards.clien
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterable
 from functools import partial
@@ -24,9 +23,8 @@ from swarmnode.process import Handlers, inherited_socket, serve_forked
 from swarmnode.rewards import VERIFIERS, sandbox, verify
 from swarmnode.rewards.extraction import extract_answer
 from swarmnode.rewards.verifiers import GRID_BYTES
-from swarmnode.tasks.catalogue import EVALUATION_KEY, REFERENCE_SWARM, Catalogue, Instance
-from swarmnode.tasks.errors import NoQuestion, TaskError
-from swarmnode.tasks.levels import LEVELS
+from swarmnode.tasks import LEVELS, Catalogue, Instance, NoQuestion, TaskError
+from swarmnode.tasks.catalogue import EVALUATION_KEY, REFERENCE_SWARM
 
 Outcome = tuple[list[float], str | None]
 
@@ -96,46 +94,35 @@ def score_group(
 
     Where held-out questions are expected, it is a question of the evaluation stream.
     """
-    nothing = [0.0] * len(completions)
     try:
         instance = (
             evaluation.question(EVALUATION_KEY, task, level, index)
             if expect_held_out
             else catalogue.question(public_key, task, level, index)
         )
+        if claimed_question is not None and claimed_question != instance.question.text:
+            raise NoQuestion
+        if instance.held_out == expect_held_out:
+            return [
+                0.0 if finish_reason == "length" else _score(catalogue, instance, text)
+                for text, finish_reason in completions
+            ], None
+        rejection = "held_out"
     except NoQuestion:
-        return nothing, "question_differs"
+        rejection = "question_differs"
     except TaskError:
-        return nothing, "unknown_task"
-    if claimed_question is not None and claimed_question != instance.question.text:
-        return nothing, "question_differs"
-    if instance.held_out != expect_held_out:
-        return nothing, "held_out"
-    return _scores(catalogue, instance, completions)
-
-
-def _scores(
-    catalogue: Catalogue, instance: Instance, completions: list[tuple[str, str]]
-) -> Outcome:
-    try:
-        return [
-            0.0 if finish_reason == "length" else _score(catalogue, instance, text)
-            for text, finish_reason in completions
-        ], None
+        rejection = "unknown_task"
     except Exception:
-        # reasoning-gym's own scorers raise whatever they like; the group is dropped and counted.
-        return [0.0] * len(completions), "unscorable"
+        # What reasoning-gym raises under the lock costs this group alone.
+        rejection = "unscorable"
+    return [0.0] * len(completions), rejection
 
 
 def _score(catalogue: Catalogue, instance: Instance, text: str) -> float:
     question = instance.question
     if question.task in VERIFIERS:
         return verify(question.task, question.answer, instance.metadata, text)
-    answer = extract_answer(text, GRID_BYTES)
-    score = catalogue.native_score(instance, answer) if answer else 0.0
-    if not (math.isfinite(score) and 0.0 <= score <= 1.0):
-        raise ValueError(f"{question.task} scored {score}")
-    return score
+    return catalogue.native_score(instance, extract_answer(text, GRID_BYTES) or "")
 
 
 def _question(instance: Instance) -> list[object]:
