@@ -115,8 +115,6 @@ async def learn(node: Parts, number: int, local: Sequence[Scored]) -> RoundRepor
         clock_seconds=node.clock.now(),
         local=task_rewards(local),
         training_set=task_rewards(training_set),
-        held_out=None,
-        held_out_greedy=None,
         metrics={**metrics, **mix_metrics(own, external, len(node.pool), node.clock.now())},
     )
 

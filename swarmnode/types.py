@@ -104,6 +104,31 @@ class TaskRewards:
 
 
 @dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Held-out success: each unseen question answered once sampled and once greedily.
+
+    By task, one character per question in a fixed order: "1" for a success, else "0".
+    """
+
+    sampled: Mapping[str, str]
+    greedy: Mapping[str, str]
+
+    @property
+    def held_out(self) -> TaskRewards:
+        """reward/held_out: success of the sampled answers."""
+        return TaskRewards({task: _share(marks) for task, marks in self.sampled.items()})
+
+    @property
+    def held_out_greedy(self) -> TaskRewards:
+        """reward/held_out_greedy: success of the greedy answers."""
+        return TaskRewards({task: _share(marks) for task, marks in self.greedy.items()})
+
+
+def _share(marks: str) -> float:
+    return marks.count("1") / len(marks)
+
+
+@dataclass(frozen=True, slots=True)
 class RoundReport:
     """Everything a round tells: the store, the metrics and the reports hang on this one value."""
 
@@ -115,10 +140,8 @@ class RoundReport:
     """reward/local: own fresh completions, before any filter."""
     training_set: TaskRewards
     """reward/training_set: what was trained on, which is what the paper sums."""
-    held_out: TaskRewards | None
-    """reward/held_out: one sampled answer to each unseen question, on evaluation rounds."""
-    held_out_greedy: TaskRewards | None
-    """The same questions answered greedily."""
+    evaluation: Evaluation | None = None
+    """reward/held_out, on evaluation rounds."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     """Everything else, under the names of docs/metrics.md."""
     dropped: Mapping[str, int] = field(default_factory=dict)

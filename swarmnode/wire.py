@@ -16,7 +16,6 @@ from swarmproto import (
     unpack_logprobs,
 )
 
-
 Given = TypeVar("Given")
 Made = TypeVar("Made")
 

@@ -12,16 +12,16 @@ from swarmnode.config.base import Section
 class Rounds(Section):
     """What a round consists of."""
 
-    local_groups_per_round: int = Field(4, ge=0, le=64)
+    local_groups_per_round: int = Field(default=4, ge=0, le=64)
     """I: groups of this node's own that a round trains on."""
 
-    external_groups_per_round: int = Field(4, ge=0, le=64)
+    external_groups_per_round: int = Field(default=4, ge=0, le=64)
     """J: groups of other nodes that a round trains on; 0 is plain GRPO."""
 
-    questions_per_round: int | None = Field(None, ge=0, le=64)
+    questions_per_round: int | None = Field(default=None, ge=0, le=64)
     """Q: questions that the node answers in a round; unset means I, as in the paper."""
 
-    completions_per_group: int = Field(8, ge=2, le=64)
+    completions_per_group: int = Field(default=8, ge=2, le=64)
     """G: sampled answers per question (the paper's L)."""
 
     share: Literal["all", "live", "none"] = "all"
@@ -39,8 +39,8 @@ class Rounds(Section):
 class Evaluation(Section):
     """How held-out success is measured."""
 
-    every_rounds: int = Field(50, ge=1)
+    every_rounds: int = Field(default=50, ge=1)
     """Rounds between evaluations; the start and the last round are always evaluated."""
 
-    questions_per_task: int = Field(40, ge=1, le=1000)
+    questions_per_task: int = Field(default=40, ge=1, le=1000)
     """Unseen questions per task, the same for every node and every evaluation."""

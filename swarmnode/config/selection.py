@@ -21,23 +21,23 @@ class Selection(Section):
     """What a filter draws at random: first a peer and then one of its groups, so that nobody
     fills J with one key, or uniformly a group (the paper)."""
 
-    collect_every_seconds: float = Field(1.0, gt=0)
+    collect_every_seconds: float = Field(default=1.0, gt=0)
     """Seconds between looks for new groups."""
 
-    discover_count: int = Field(64, ge=1, le=64)
+    discover_count: int = Field(default=64, ge=1, le=64)
     """Announcements asked for in one look."""
 
-    fetch_groups_per_look: int = Field(8, ge=1, le=256)
+    fetch_groups_per_look: int = Field(default=8, ge=1, le=256)
     """Groups fetched and scored in one look at most."""
 
-    pool_groups: int = Field(64, ge=1, le=4096)
+    pool_groups: int = Field(default=64, ge=1, le=4096)
     """Groups that the pool holds at most; the peer with the most loses its oldest first."""
 
-    pool_age_seconds: float = Field(600.0, gt=0)
+    pool_age_seconds: float = Field(default=600.0, gt=0)
     """Age, counted from its scoring, at which a group leaves the pool."""
 
-    announcement_seconds: float = Field(300.0, gt=0, le=600)
+    announcement_seconds: float = Field(default=300.0, gt=0, le=600)
     """How long a published bundle is announced and served."""
 
-    clock_skew_seconds: float = Field(120.0, gt=0)
+    clock_skew_seconds: float = Field(default=120.0, gt=0)
     """How far in the future a record may claim to be made."""

@@ -10,16 +10,16 @@ from swarmnode.config.base import Section
 class Simulation(Section):
     """A swarm on one machine, in virtual time."""
 
-    nodes: int = Field(8, ge=1, le=4096)
+    nodes: int = Field(default=8, ge=1, le=4096)
     """Nodes in the swarm."""
 
-    rounds: int = Field(300, ge=1)
+    rounds: int = Field(default=300, ge=1)
     """Rounds that every node goes through."""
 
-    seed: int = Field(0, ge=0, lt=2**32)
+    seed: int = Field(default=0, ge=0, lt=2**32)
     """Random seed of everything: keys, questions, weights, sampling, network, durations."""
 
-    hosts: int | None = Field(None, ge=1)
+    hosts: int | None = Field(default=None, ge=1)
     """Processes that the policies are shared out to; unset means one per core."""
 
     models: tuple[str, ...] = ("tiny",)
@@ -29,20 +29,20 @@ class Simulation(Section):
     """What the warm start of each node teaches, given to the nodes in turn: task names joined by
     "+", or "all"; empty gives every node two neighbouring tasks of the enabled ones."""
 
-    generate_seconds: float = Field(1.0, gt=0)
+    generate_seconds: float = Field(default=1.0, gt=0)
     """Virtual seconds that generating a round's groups takes on average."""
 
-    train_seconds: float = Field(1.0, gt=0)
+    train_seconds: float = Field(default=1.0, gt=0)
     """Virtual seconds that a training step takes on average."""
 
-    score_seconds: float = Field(0.05, gt=0)
+    score_seconds: float = Field(default=0.05, gt=0)
     """Virtual seconds that scoring takes on average."""
 
-    duration_spread: float = Field(0.2, ge=0, lt=1)
+    duration_spread: float = Field(default=0.2, ge=0, lt=1)
     """Spread of every duration around its average: uniform in 1 ± this."""
 
-    latency_seconds: float = Field(0.1, gt=0)
+    latency_seconds: float = Field(default=0.1, gt=0)
     """Average one-way delay of the in-memory network; uniform in 0.5 to 1.5 times this."""
 
-    loss: float = Field(0.0, ge=0, lt=1)
+    loss: float = Field(default=0.0, ge=0, lt=1)
     """Probability that an announcement, or a fetch, is lost."""

@@ -1,0 +1,155 @@
+"""The settings tree and how it is read: defaults < TOML file < environment < flags.
+
+Knows no command line and opens no file but the one it is given. Every mistake is a SettingsError
+with one line that names the setting, where it came from and what to do.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from swarmnode.config.base import Section
+from swarmnode.config.policy import PolicySettings
+from swarmnode.config.rewards import Rewards
+from swarmnode.config.rounds import Evaluation, Rounds
+from swarmnode.config.selection import Selection
+from swarmnode.config.simulation import Simulation
+from swarmnode.config.tasks import Tasks
+from swarmnode.config.training import Training
+
+ENVIRONMENT_PREFIX = "SWARMNODE_"
+"""SWARMNODE_SECTION__NAME sets section.name."""
+
+
+class SettingsError(Exception):
+    """The settings cannot be used; the text is one line for the user."""
+
+
+class Settings(Section):
+    """Everything that can be set, by section."""
+
+    tasks: Tasks = Tasks()
+    """What is asked."""
+    rounds: Rounds = Rounds()
+    """What a round consists of."""
+    policy: PolicySettings = PolicySettings()
+    """The model and how it samples."""
+    training: Training = Training()
+    """The training step."""
+    rewards: Rewards = Rewards()
+    """Scoring."""
+    selection: Selection = Selection()
+    """What is taken from others."""
+    evaluation: Evaluation = Evaluation()
+    """Held-out success."""
+    simulation: Simulation = Simulation()
+    """A swarm on one machine."""
+
+
+def load_settings(
+    *,
+    file: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    assignments: Sequence[str] = (),
+    flags: Mapping[str, object] | None = None,
+) -> Settings:
+    """Read the settings; `assignments` are texts such as `training.learning_rate=0.001`.
+
+    `flags` are values by dotted name, which come last. Raises SettingsError.
+    """
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    if file is not None:
+        _merge(values, sources, _flat(_read_toml(file)), str(file))
+    _merge(values, sources, _from_environment(environment or {}), "the environment")
+    _merge(values, sources, dict(map(_split_assignment, assignments)), "--set")
+    _merge(values, sources, dict(flags or {}), "the command line")
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        raise SettingsError(_explain(error, sources)) from error
+
+
+def describe(section: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Any, str]]:
+    """Every setting of a tree: dotted name, default, documentation."""
+    for name, field in section.model_fields.items():
+        default = field.get_default(call_default_factory=True)
+        if isinstance(default, BaseModel):
+            yield from describe(type(default), f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", default, " ".join((field.description or "").split())
+
+
+def parse_value(text: str) -> object:
+    """A value as TOML would read it, or the text itself where it is no TOML value."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _read_toml(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{file} cannot be read: {error.strerror}; check the path") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{file} is not valid TOML: {error}; correct it there") from error
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = value
+    return flat
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", "."): parse_value(text)
+        for name, text in environment.items()
+        if name.startswith(ENVIRONMENT_PREFIX) and "__" in name
+    }
+
+
+def _split_assignment(text: str) -> tuple[str, object]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise SettingsError(f"--set {text}: write it as --set section.name=value")
+    return name.strip(), parse_value(value.strip())
+
+
+def _merge(
+    values: dict[str, Any], sources: dict[str, str], flat: Mapping[str, Any], source: str
+) -> None:
+    for name, value in flat.items():
+        *path, last = name.split(".")
+        branch = values
+        for step in path:
+            branch = branch.setdefault(step, {})
+            if not isinstance(branch, dict):
+                raise SettingsError(f"{name} (from {source}): {step} is a setting, not a section")
+        branch[last] = value
+        sources[name] = source
+
+
+def _explain(error: ValidationError, sources: Mapping[str, str]) -> str:
+    first = error.errors()[0]
+    name = ".".join(str(step) for step in first["loc"])
+    source = next((where for known, where in sources.items() if name.startswith(known)), "defaults")
+    if first["type"] != "extra_forbidden":
+        message = first["msg"][:1].lower() + first["msg"][1:]
+        return f"{name} = {first['input']!r} (from {source}): {message}"
+    known = [setting for setting, _, _ in describe(Settings)]
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]}?" if close else "docs/settings.md lists them all"
+    return f"{name} (from {source}) is no setting; {hint}"

@@ -1,0 +1,1 @@
+"""A whole swarm on one machine: many nodes in virtual time, studies over arms, and their report."""

@@ -1,0 +1,112 @@
+"""What a simulation leaves on disk: one folder a run, a line of JSON per node and round.
+
+    OUT/settings.json                  the resolved settings
+    OUT/runs/4-4-seed0/rounds.jsonl    a RoundReport a line
+    OUT/runs/4-4-seed0/done            written when the run is whole: the digest of its settings
+    OUT/summary.json report.html curves.png
+
+A run that is not whole is begun again; a whole one with the same settings is read, not run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from swarmnode.config.settings import Settings
+from swarmnode.types import Evaluation, RoundReport, TaskRewards
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """The files of one run."""
+
+    path: Path
+
+    def begin(self) -> None:
+        """Make the folder, or empty an unfinished one. Raises OSError."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        (self.path / "done").unlink(missing_ok=True)
+        (self.path / "rounds.jsonl").write_text("", encoding="utf-8")
+
+    def append(self, reports: Sequence[RoundReport]) -> None:
+        """Add a round."""
+        lines = "".join(json.dumps(report_as_json(report)) + "\n" for report in reports)
+        with (self.path / "rounds.jsonl").open("a", encoding="utf-8") as file:
+            file.write(lines)
+
+    def finish(self, settings: Settings) -> None:
+        """Mark the run as whole."""
+        write_atomically(self.path / "done", settings_digest(settings))
+
+    def finished(self, settings: Settings) -> bool:
+        """Whether the run is whole and was made with these settings."""
+        try:
+            return (self.path / "done").read_text(encoding="utf-8") == settings_digest(settings)
+        except OSError:
+            return False
+
+    def read(self) -> list[RoundReport]:
+        """The rounds that are there; a torn last line is left out."""
+        return list(_parse_lines((self.path / "rounds.jsonl").read_text(encoding="utf-8")))
+
+
+def _parse_lines(text: str) -> Iterator[RoundReport]:
+    for line in text.splitlines(keepends=True):
+        if line.endswith("\n"):
+            yield report_from_json(json.loads(line))
+
+
+def settings_digest(settings: Settings) -> str:
+    """Equal for equal settings."""
+    return hashlib.sha256(settings.model_dump_json().encode()).hexdigest()
+
+
+def report_as_json(report: RoundReport) -> dict[str, Any]:
+    """A report as plain values, rounded to what is worth reading."""
+    line: dict[str, Any] = {
+        "node": report.node,
+        "round": report.round,
+        "clock_seconds": round(report.clock_seconds, 3),
+        "reward/local": _rounded(report.local.by_task),
+        "reward/training_set": _rounded(report.training_set.by_task),
+        "metrics": _rounded(report.metrics),
+        "dropped": dict(report.dropped),
+    }
+    if report.evaluation is not None:
+        line["held_out"] = dict(report.evaluation.sampled)
+        line["held_out_greedy"] = dict(report.evaluation.greedy)
+    return line
+
+
+def report_from_json(line: Mapping[str, Any]) -> RoundReport:
+    """The inverse, up to rounding."""
+    evaluation = None
+    if "held_out" in line:
+        evaluation = Evaluation(line["held_out"], line["held_out_greedy"])
+    return RoundReport(
+        node=line["node"],
+        round=line["round"],
+        clock_seconds=line["clock_seconds"],
+        local=TaskRewards(line["reward/local"]),
+        training_set=TaskRewards(line["reward/training_set"]),
+        evaluation=evaluation,
+        metrics=line["metrics"],
+        dropped=line["dropped"],
+    )
+
+
+def _rounded(values: Mapping[str, float]) -> dict[str, float]:
+    return {name: float(f"{value:.7g}") for name, value in values.items()}
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace a file in one step, so that a reader never sees half of it. Raises OSError."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)

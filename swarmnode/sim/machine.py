@@ -1,0 +1,74 @@
+"""The child processes that a simulation computes with: one scorer, and a policy host per core.
+
+They outlive a single run: a study starts them once. Closing is the owner's duty.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from swarmnode.config.settings import Settings
+from swarmnode.process import Child
+from swarmnode.rewards.client import Scorer
+from swarmproto import SwarmRules, swarm_id
+
+THREADS = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+class Machine:
+    """The running children of a simulation."""
+
+    def __init__(self, settings: Settings, environment: Mapping[str, str]) -> None:
+        self.swarm_id = simulated_swarm_id(settings)
+        count = settings.simulation.hosts or available_cores()
+        self._scorer = Child(
+            "swarmnode.scoring",
+            name="scorer",
+            arguments=[self.swarm_id.hex(), str(settings.rewards.memory_mib)],
+            respawn=True,
+        )
+        self.hosts = [
+            Child(
+                "swarmnode.worker",
+                name=f"policy host {number}",
+                environment={**environment, **THREADS},
+            )
+            for number in range(min(count, settings.simulation.nodes))
+        ]
+        self.scorer = Scorer(self._scorer, settings.rewards)
+
+    def start(self) -> None:
+        """Start all children; they get ready in parallel, behind their first call."""
+        for child in (self._scorer, *self.hosts):
+            child.start()
+
+    def close(self) -> None:
+        """End all children."""
+        for child in (*self.hosts, self._scorer):
+            child.close_now()
+
+    @property
+    def scorer_starts(self) -> int:
+        """How often the scorer was started; more than once means that it died."""
+        return self._scorer.starts
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def simulated_swarm_id(settings: Settings) -> bytes:
+    """The id of a simulated swarm: the hash of its rules, as for any public swarm."""
+    rules = SwarmRules(
+        name="simulation",
+        tasks=tuple(sorted(settings.tasks.pairs)),
+        completions_min=2,
+        completions_max=64,
+        completion_tokens_max=settings.policy.max_new_tokens,
+        groups_per_bundle_max=64,
+    )
+    return swarm_id(rules)

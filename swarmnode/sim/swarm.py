@@ -1,0 +1,210 @@
+"""A simulated swarm: N nodes on the real round, the real wire format and real models.
+
+Virtual time, seeded durations, one thread per policy host and ordered delivery make the same seed
+give the same numbers. Rounds run in lock-step: every node begins round r when all have ended r - 1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from swarmnode.clock import Clock
+from swarmnode.config.settings import Settings
+from swarmnode.evaluation import Examiner
+from swarmnode.network.memory import MemoryNetwork
+from swarmnode.node import Node, Surroundings, build_node
+from swarmnode.policy.client import Durations, PolicyOrder, RemotePolicy
+from swarmnode.publish import Identity
+from swarmnode.rewards.channels import rewards
+from swarmnode.rewards.client import Scorer
+from swarmnode.round import run_round
+from swarmnode.sim.machine import Machine
+from swarmnode.types import Evaluation, RoundReport, TaskRewards
+from swarmproto import public_key_of
+
+Pairs = list[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedSwarm:
+    """A swarm whose nodes have joined."""
+
+    settings: Settings
+    clock: Clock
+    examiner: Examiner
+    nodes: Sequence[Node]
+    figures: Mapping[str, float]
+    """Parameters of the first policy, and seconds that its warm start took."""
+
+    async def rounds(self) -> AsyncIterator[Sequence[RoundReport]]:
+        """The reports of all nodes, round by round; round 0 is the evaluation at the start."""
+        last = self.settings.simulation.rounds
+        every = self.settings.evaluation.every_rounds
+        dropped = [Counter[str]() for _ in self.nodes]
+        yield await self._examined([self._start_report(node) for node in self.nodes])
+        for number in range(1, last + 1):
+            reports = await asyncio.gather(*(run_round(node.parts, number) for node in self.nodes))
+            reports = [
+                _with_traffic(report, node, before)
+                for report, node, before in zip(reports, self.nodes, dropped, strict=True)
+            ]
+            if number % every == 0 or number == last:
+                reports = list(await self._examined(reports))
+            yield reports
+
+    async def _examined(self, reports: Sequence[RoundReport]) -> Sequence[RoundReport]:
+        evaluations: list[Evaluation] = await asyncio.gather(
+            *(self.examiner.examine(node.policy, self.clock, lambda: 1.0) for node in self.nodes)
+        )
+        return [
+            replace(report, evaluation=evaluation)
+            for report, evaluation in zip(reports, evaluations, strict=True)
+        ]
+
+    def _start_report(self, node: Node) -> RoundReport:
+        nothing = TaskRewards({})
+        return RoundReport(node.parts.number, 0, self.clock.now(), nothing, nothing)
+
+
+@asynccontextmanager
+async def simulated_swarm(
+    settings: Settings, machine: Machine, clock: Clock, cache: Path | None
+) -> AsyncIterator[SimulatedSwarm]:
+    """Make the policies, build the nodes and let them join; leave when the context ends.
+
+    Raises ChildError when a child is lost, UnknownFilter for the filter's name.
+    """
+    simulation = settings.simulation
+    levels = dict(settings.tasks.pairs)
+    pairs = list(levels.items())
+    scorer = machine.scorer
+    fingerprints = dict(zip(pairs, await scorer.fingerprints(pairs), strict=True))
+    network = MemoryNetwork(
+        clock,
+        latency_seconds=simulation.latency_seconds,
+        loss=simulation.loss,
+        seed=simulation.seed,
+    )
+    nodes = []
+    for number in range(simulation.nodes):
+        durations = random.Random(f"{simulation.seed}/durations/{number}")
+        spread = partial(_seconds, durations, simulation.duration_spread)
+        identity = simulated_identity(simulation.seed, number)
+        policy = RemotePolicy(
+            machine.hosts[number % len(machine.hosts)],
+            number,
+            publisher=identity.public_key,
+            clock=clock,
+            durations=Durations(
+                generate=partial(spread, simulation.generate_seconds),
+                train=partial(spread, simulation.train_seconds),
+            ),
+            rewards=partial(rewards, partial_credit=settings.rewards.partial_credit),
+        )
+        around = Surroundings(
+            number=number,
+            identity=identity,
+            swarm_id=machine.swarm_id,
+            levels=levels,
+            fingerprints=fingerprints,
+            scorer=scorer,
+            transport=network.endpoint(f"memory/{number}"),
+            clock=clock,
+            score_seconds=partial(spread, simulation.score_seconds),
+            seed=simulation.seed,
+        )
+        nodes.append(build_node(settings, policy, around))
+    figures = await _create_policies(settings, scorer, nodes, cache)
+    examiner = await Examiner.prepare(scorer, levels, settings.evaluation.questions_per_task)
+    async with asyncio.TaskGroup() as tasks:
+        beside = [task for node in nodes for task in await node.join(tasks)]
+        yield SimulatedSwarm(settings, clock, examiner, nodes, figures)
+        for task in beside:
+            task.cancel()
+
+
+async def _create_policies(
+    settings: Settings, scorer: Scorer, nodes: Sequence[Node], cache: Path | None
+) -> Mapping[str, float]:
+    simulation, plan = settings.simulation, settings.policy.warm_start
+    base = await _warm_start_pairs(
+        settings, scorer, [task for task, _ in settings.tasks.pairs], plan.base_pairs_per_task, 0
+    )
+    orders = []
+    for number in range(simulation.nodes):
+        skills = skills_of(settings, number)
+        orders.append(
+            PolicyOrder(
+                policy=settings.policy.model_copy(
+                    update={"model": simulation.models[number % len(simulation.models)]}
+                ).model_dump(),
+                training=settings.training.model_dump(),
+                seed=simulation.seed * 1_000_003 + number,
+                shared_seed=simulation.seed,
+                base_pairs=base,
+                skill_pairs=await _warm_start_pairs(
+                    settings, scorer, skills, plan.pairs_per_task, number + 1
+                ),
+                cache_folder=None if cache is None else str(cache),
+            )
+        )
+    figures = await asyncio.gather(
+        *(node.policy.create(order) for node, order in zip(nodes, orders, strict=True))
+    )
+    return figures[0]
+
+
+async def _warm_start_pairs(
+    settings: Settings, scorer: Scorer, tasks: Sequence[str], count: int, stream: int
+) -> Pairs:
+    """Pairs of several tasks; `stream` keeps nodes of a swarm, and swarms, apart."""
+    levels = dict(settings.tasks.pairs)
+    seed = settings.simulation.seed * 10_000 + stream
+    pairs: Pairs = []
+    for task in tasks:
+        pairs += await scorer.warm_start_pairs(task, levels[task], seed, count)
+    return pairs
+
+
+def skills_of(settings: Settings, number: int) -> Sequence[str]:
+    """The tasks that a node's own warm start teaches.
+
+    Without the setting `simulation.skills` each node gets two neighbours of the enabled tasks,
+    whose order is shuffled by the seed, so that specialists differ between seeds.
+    """
+    tasks = [task for task, _ in settings.tasks.pairs]
+    if settings.simulation.skills:
+        skill = settings.simulation.skills[number % len(settings.simulation.skills)]
+        return tasks if skill == "all" else skill.split("+")
+    random.Random(f"{settings.simulation.seed}/skills").shuffle(tasks)
+    return sorted({tasks[number % len(tasks)], tasks[(number + 1) % len(tasks)]})
+
+
+def simulated_identity(seed: int, number: int) -> Identity:
+    """Keys that follow from the seed: fit for a simulation and for nothing else."""
+    private = hashlib.sha256(f"swarmnode simulation key {seed}/{number}".encode()).digest()
+    return Identity(private, public_key_of(private), private[:16])
+
+
+def _seconds(generator: random.Random, spread: float, average: float) -> float:
+    return average * generator.uniform(1.0 - spread, 1.0 + spread)
+
+
+def _with_traffic(report: RoundReport, node: Node, before: Counter[str]) -> RoundReport:
+    """The report with what was dropped since the last one, and what was moved since the start."""
+    total = Counter({reason.value: count for reason, count in node.collector.dropped.items()})
+    dropped = total - before
+    before.update(dropped)
+    traffic = {
+        **{f"collected/{name}": float(n) for name, n in node.collector.counts.items()},
+        **{f"published/{name}": float(n) for name, n in node.publisher.counts.items()},
+    }
+    return replace(report, dropped=dict(dropped), metrics={**report.metrics, **traffic})

@@ -1,0 +1,155 @@
+"""The policy host's wiring: serves one or many policies to the daemon, one request at a time.
+
+Started as `python -m swarmnode.worker FD` by the supervisor. The only process that imports torch;
+it runs one thread, so that the same requests give the same numbers.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from swarmnode.config.policy import PolicySettings
+from swarmnode.config.training import Training
+from swarmnode.policy.loading import load_policy
+from swarmnode.policy.policy import Policy
+from swarmnode.policy.warm_start import WarmStartPlan, warm_start
+from swarmnode.policy.weights import WeightsCache
+from swarmnode.process import Handlers, inherited_socket, serve
+from swarmnode.training import Trainer, TrainingGroup
+from swarmnode.types import Completion
+
+
+class HostedPolicy:
+    """One policy with its trainer and its generator."""
+
+    def __init__(self, order: dict[str, Any]) -> None:
+        settings = PolicySettings.model_validate(order["policy"])
+        started = time.monotonic()
+        self._policy = load_policy(settings, order["shared_seed"])
+        self._settings = settings
+        self._warm_start(order)
+        self._trainer = Trainer(
+            self._policy, Training.model_validate(order["training"]), settings.temperature
+        )
+        self._generator = torch.Generator().manual_seed(order["seed"])
+        self._seconds = time.monotonic() - started
+
+    def _warm_start(self, order: dict[str, Any]) -> None:
+        plan = self._settings.warm_start
+        folder = order["cache_folder"]
+        cache = None if folder is None else WeightsCache(Path(folder))
+        for steps, pairs, seed in (
+            (plan.base_steps, order["base_pairs"], order["shared_seed"]),
+            (plan.steps, order["skill_pairs"], order["seed"]),
+        ):
+            warm_start(
+                self._policy,
+                [(question, answer) for question, answer in pairs],
+                WarmStartPlan(steps, plan.batch_size, plan.learning_rate, plan.weight_decay, seed),
+                cache,
+            )
+
+    def figures(self) -> dict[str, Any]:
+        """What the daemon wants to know of a new policy."""
+        info = self._policy.info
+        return {
+            "name": info.name,
+            "tokenizer_fingerprint": info.tokenizer_fingerprint,
+            "figures": {
+                "parameters": sum(one.numel() for one in self._policy.parameters()),
+                "warm_start_seconds": self._seconds,
+            },
+        }
+
+    def generate(self, prompts: Sequence[str], completions: int) -> list[list[list[Any]]]:
+        """Sample `completions` answers to each prompt."""
+        groups = self._policy.generate(
+            prompts,
+            completions,
+            self._settings.max_new_tokens,
+            self._settings.temperature,
+            self._generator,
+        )
+        return [[_fields(completion) for completion in group] for group in groups]
+
+    def answer(self, prompts: Sequence[str], greedy: bool, seed: int) -> list[list[Any]]:
+        """Answer each prompt once with a generator of its own."""
+        answers = self._policy.answer(
+            prompts,
+            self._settings.max_new_tokens,
+            0.0 if greedy else self._settings.temperature,
+            torch.Generator().manual_seed(seed),
+        )
+        return [_fields(completion) for completion in answers]
+
+    def train(self, groups: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Take one step; groups of peers whose text is too long for us are left out, counted."""
+        encoded = [_training_group(self._policy, group) for group in groups]
+        limit = self._settings.max_new_tokens
+        kept = [group for group in encoded if all(len(ids) <= limit for ids in group.completions)]
+        report = self._trainer.step(kept)
+        self._policy.version += int(report.stepped)
+        dropped = float(len(encoded) - len(kept))
+        return {
+            "version": self._policy.version,
+            "metrics": {**report.metrics, "groups/too_long": dropped},
+        }
+
+
+def _fields(completion: Completion) -> list[Any]:
+    return [
+        completion.text,
+        completion.finish_reason,
+        completion.token_ids,
+        completion.logprobs,
+    ]
+
+
+def _training_group(policy: Policy, group: dict[str, Any]) -> TrainingGroup:
+    """Encode a group; a peer's text is re-encoded, its log-probs kept only where they fit."""
+    completions, logprobs = [], []
+    for text, finish_reason, token_ids, sampled in group["completions"]:
+        ids = token_ids or policy.encode_completion(text, finish_reason)
+        fits = sampled is not None and group["same_tokenizer"] and len(sampled) == len(ids)
+        completions.append(tuple(ids))
+        logprobs.append(tuple(sampled) if fits else None)
+    return TrainingGroup(
+        prompt_ids=tuple(policy.encode_prompt(group["prompt"])),
+        completions=tuple(completions),
+        truncated=tuple(reason == "length" for _, reason, _, _ in group["completions"]),
+        rewards=tuple(group["rewards"]),
+        source=group["source"],
+        task=group["task"],
+        sampler_logprobs=tuple(logprobs),
+    )
+
+
+def handlers() -> Handlers:
+    """The host's methods over its policies, by the daemon's numbers."""
+    policies: dict[int, HostedPolicy] = {}
+
+    def create(order: dict[str, Any]) -> dict[str, Any]:
+        made = policies[order["number"]] = HostedPolicy(order)
+        return made.figures()
+
+    def generate(ask: dict[str, Any]) -> list[list[list[Any]]]:
+        return policies[ask["number"]].generate(ask["prompts"], ask["completions"])
+
+    def answer(ask: dict[str, Any]) -> list[list[Any]]:
+        return policies[ask["number"]].answer(ask["prompts"], ask["greedy"], ask["seed"])
+
+    def train(ask: dict[str, Any]) -> dict[str, Any]:
+        return policies[ask["number"]].train(ask["groups"])
+
+    return {"create": create, "generate": generate, "answer": answer, "train": train}
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    serve(handlers(), inherited_socket(sys.argv[1:]))
