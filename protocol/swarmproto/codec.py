@@ -47,8 +47,10 @@ def unpack_logprobs(packed: bytes) -> tuple[float, ...]:
     if len(packed) % 4:
         raise WireError(Reason.RANGE, "log-probabilities are four bytes each")
     values = struct.unpack(f"<{len(packed) // 4}f", packed)
-    for value in values:
-        as_log_probability(value)
+    if not all(map(math.isfinite, values)):
+        raise WireError(Reason.NONFINITE, "a log-probability that is not finite")
+    if max(values, default=0.0) > 0.0:
+        raise WireError(Reason.RANGE, "a log-probability above 0")
     return values
 
 

@@ -10,7 +10,7 @@ import math
 import struct
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgpack
 
@@ -29,8 +29,7 @@ class _Kind(Enum):
     RESERVED = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class _Tag:
+class _Tag(NamedTuple):
     """`width` bytes of length follow the tag; with none, `inline` is the length itself."""
 
     kind: _Kind
@@ -98,24 +97,23 @@ def _need(data: bytes, end: int) -> None:
 
 def _read_head(data: bytes, position: int) -> tuple[_Kind, int, int]:
     """Kind, length (items of a container, else payload bytes) and where the payload starts."""
-    _need(data, position + 1)
-    tag = _TAGS[data[position]]
+    if position >= len(data):
+        raise WireError(Reason.TRUNCATED, "the bytes end where a value is due")
+    kind, inline, width = _TAGS[data[position]]
     position += 1
-    if tag.kind is _Kind.RESERVED:
+    if kind is _Kind.RESERVED:
         raise WireError(Reason.MALFORMED, "the reserved byte c1")
-    if tag.kind is _Kind.EXTENSION:
+    if kind is _Kind.EXTENSION:
         raise WireError(Reason.EXTENSION, "an extension type")
-    if not tag.width:
-        return tag.kind, tag.inline, position
-    _need(data, position + tag.width)
-    length = int.from_bytes(data[position : position + tag.width], "big")
-    return tag.kind, length, position + tag.width
+    if not width:
+        return kind, inline, position
+    _need(data, position + width)
+    length = int.from_bytes(data[position : position + width], "big")
+    return kind, length, position + width
 
 
 def _check_key(frame: _Frame, kind: _Kind, payload: bytes) -> None:
-    if frame.keys is None or frame.remaining % 2 == 0:
-        return
-    if kind is not _Kind.TEXT:
+    if kind is not _Kind.TEXT or frame.keys is None:
         raise WireError(Reason.KEY_TYPE, "a map key that is not a text")
     if payload in frame.keys:
         raise WireError(Reason.DUPLICATE_KEY, "a map key occurs twice")
@@ -144,8 +142,10 @@ def scan(data: bytes, limits: MessageLimits) -> None:
             continue
         frame.remaining -= 1
         kind, length, position = _read_head(data, position)
+        is_key = frame.keys is not None and frame.remaining % 2 == 1
         if kind is _Kind.ARRAY or kind is _Kind.MAP:
-            _check_key(frame, kind, b"")
+            if is_key:
+                _check_key(frame, kind, b"")
             if len(frames) > limits.depth:
                 raise WireError(Reason.DEPTH, f"deeper than {limits.depth}")
             items = length if kind is _Kind.ARRAY else 2 * length
@@ -157,7 +157,8 @@ def scan(data: bytes, limits: MessageLimits) -> None:
         _need(data, position + length)
         payload = data[position : position + length]
         position += length
-        _check_key(frame, kind, payload)
+        if is_key:
+            _check_key(frame, kind, payload)
         if kind is _Kind.FLOAT:
             _check_finite(payload)
     if position != len(data):
