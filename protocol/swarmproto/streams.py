@@ -52,7 +52,8 @@ def fingerprint(task: str, level: str, pairs: Sequence[tuple[str, str]]) -> byte
     """32 bytes that are equal where a level asks and answers alike.
 
     `pairs` are question and answer at indices 0 to 15 of the reference stream, held-out ones
-    included, two empty texts where the level has no question. Raises ValueError for another number of pairs.
+    included, two empty texts where the level has no question. Raises ValueError for another number
+    of pairs.
     """
     if len(pairs) != FINGERPRINT_PAIRS:
         raise ValueError(f"a fingerprint is taken over {FINGERPRINT_PAIRS} pairs")
