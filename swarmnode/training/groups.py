@@ -28,7 +28,8 @@ class TrainingGroup:
     truncated: tuple[bool, ...]
     """True where a completion was cut off before its end token; such a one counts as reward 0."""
     rewards: tuple[float, ...]
-    """The accuracy channel in [0, 1]; NaN where a completion could not be scored."""
+    """The accuracy channel in [0, 1]; NaN where a completion could not be scored, which gives it
+    the advantage 0."""
     source: Source
     task: str
     sampler_logprobs: tuple[tuple[float, ...] | None, ...] | None = None
@@ -75,6 +76,6 @@ class StepReport:
     """What one call of `Trainer.step` did."""
 
     metrics: Mapping[str, float]
-    """Under the names of `training.METRICS`; a name is missing where it has no meaning."""
+    """Under the names of `training.METRICS`, all finite; a name is missing without a meaning."""
     stepped: bool
     """Whether the parameters were changed."""

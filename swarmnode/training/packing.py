@@ -69,53 +69,63 @@ def micro_batches(lengths: Sequence[int], token_budget: int) -> list[list[int]]:
 
 def pack(rows: Sequence[TreeRow], device: torch.device) -> PackedBatch:
     """One batch of all rows on `device`; at least one completion must not be empty."""
-    length = max(row.length for row in rows)
-    token_ids: list[int] = []
-    positions: list[int] = []
-    segments: list[int] = []
-    predictors: list[int] = []
-    predictor_of_token: list[int] = []
-    targets: list[int] = []
-    lengths: list[int] = []
-    for number, row in enumerate(rows):
-        start = number * length
-        prompt = len(row.prompt_ids)
-        token_ids += row.prompt_ids
-        positions += range(prompt)
-        segments += [0] * prompt
-        # From the prompt's last token on, every position of the row predicts something.
-        root = len(predictors)
-        offsets: dict[tuple[int, ...], int] = {}
+    packing = _Packing(max(row.length for row in rows))
+    for row in rows:
+        packing.add(row)
+    return packing.tensors(device)
+
+
+class _Packing:
+    """The growing columns of a batch as flat lists: no tensor is made before all rows are in."""
+
+    def __init__(self, length: int) -> None:
+        self._length = length
+        self._token_ids: list[int] = []
+        self._positions: list[int] = []
+        self._segments: list[int] = []
+        self._predictors: list[int] = []
+        self._predictor_of_token: list[int] = []
+        self._targets: list[int] = []
+        self._completion_lengths: list[int] = []
+
+    def add(self, row: TreeRow) -> None:
+        start, prompt = len(self._token_ids), len(row.prompt_ids)
+        self._token_ids += row.prompt_ids
+        self._positions += range(prompt)
+        self._segments += [0] * prompt
+        # From the prompt's last token on, every position of the row predicts something, so that a
+        # completion's predictors lie as far from the root's as its tokens from the prompt's last.
+        root = len(self._predictors)
+        first_inputs: dict[tuple[int, ...], int] = {}
         for completion in row.completions:
-            size = len(completion)
-            lengths.append(size)
-            if size == 0:
-                continue
-            if completion not in offsets:
-                offsets[completion] = len(token_ids) - start - prompt + 1
-                token_ids += completion[:-1]
-                positions += range(prompt, prompt + size - 1)
-                segments += [len(offsets)] * (size - 1)
-            offset = root + offsets[completion]
-            predictor_of_token.append(root)
-            predictor_of_token += range(offset, offset + size - 1)
-            targets += completion
-        predictors += range(start + prompt - 1, len(token_ids))
-        padding = start + length - len(token_ids)
-        token_ids += [0] * padding
-        positions += [0] * padding
-        segments += [PADDING_SEGMENT] * padding
+            inputs = max(len(completion) - 1, 0)
+            if completion not in first_inputs:
+                first_inputs[completion] = root + len(self._token_ids) - start - prompt + 1
+                self._token_ids += completion[:-1]
+                self._positions += range(prompt, prompt + inputs)
+                self._segments += [len(first_inputs)] * inputs
+            first = first_inputs[completion]
+            if completion:
+                self._predictor_of_token.append(root)
+                self._predictor_of_token += range(first, first + inputs)
+            self._targets += completion
+            self._completion_lengths.append(len(completion))
+        self._predictors += range(start + prompt - 1, len(self._token_ids))
+        padding = start + self._length - len(self._token_ids)
+        self._token_ids += [0] * padding
+        self._positions += [0] * padding
+        self._segments += [PADDING_SEGMENT] * padding
 
-    def tensor(values: list[int]) -> Tensor:
-        return torch.tensor(values, dtype=torch.int64, device=device)
+    def tensors(self, device: torch.device) -> PackedBatch:
+        def tensor(values: list[int]) -> Tensor:
+            return torch.tensor(values, dtype=torch.int64, device=device)
 
-    shape = (len(rows), length)
-    return PackedBatch(
-        token_ids=tensor(token_ids).view(shape),
-        positions=tensor(positions).view(shape),
-        segments=tensor(segments).view(shape),
-        predictors=tensor(predictors),
-        predictor_of_token=tensor(predictor_of_token),
-        targets=tensor(targets),
-        completion_of_token=torch.repeat_interleave(tensor(lengths)),
-    )
+        return PackedBatch(
+            token_ids=tensor(self._token_ids).view(-1, self._length),
+            positions=tensor(self._positions).view(-1, self._length),
+            segments=tensor(self._segments).view(-1, self._length),
+            predictors=tensor(self._predictors),
+            predictor_of_token=tensor(self._predictor_of_token),
+            targets=tensor(self._targets),
+            completion_of_token=torch.repeat_interleave(tensor(self._completion_lengths)),
+        )

@@ -86,31 +86,32 @@ class Trainer:
     def _inner_steps(
         self, batches: Sequence[TrainingBatch], metrics: dict[str, float]
     ) -> StepReport:
-        old: list[Tensor | None] = [None] * len(batches)
+        old: list[Tensor] = []
         records: list[Tensor] = []
         norms: list[float] = []
-        taken, skip = 0, "" if batches else SKIPPED_DEAD
-        while taken < self._settings.inner_steps and not skip:
+        steps_before = self._steps
+        skipped = None if batches else SKIPPED_DEAD
+        while skipped is None and len(norms) < self._settings.inner_steps:
             self._optimizer.zero_grad(set_to_none=True)
-            step_records = []
-            for index, batch in enumerate(batches):
-                record, logprobs = self._backward(batch, old[index])
-                step_records.append(record)
-                if taken == 0:
-                    old[index] = logprobs
-            records += step_records
-            norm, skip = self._apply(step_records)
+            # The first inner step sees every batch under the policy at the start of the round.
+            passes = [
+                self._backward(batch, old[index] if norms else None)
+                for index, batch in enumerate(batches)
+            ]
+            old = old or [logprobs for _, logprobs in passes]
+            norm, skipped = self._apply([record for record, _ in passes])
+            records += [record for record, _ in passes]
             norms.append(norm)
-            taken += not skip
         self._optimizer.zero_grad(set_to_none=True)
-        for name in (SKIPPED_DEAD, SKIPPED_NONFINITE):
-            metrics[name] = float(skip == name)
+        taken = self._steps - steps_before
+        metrics |= {name: float(name == skipped) for name in (SKIPPED_DEAD, SKIPPED_NONFINITE)}
         metrics["steps/taken"] = float(taken)
-        if records:
+        if norms:
             metrics |= token_metrics(torch.cat(records, dim=1), inner_steps=len(norms))
             metrics["grad_norm"] = sum(norms) / len(norms)
             metrics["learning_rate"] = self._optimizer.param_groups[0]["lr"]
-        return StepReport(metrics, stepped=taken > 0)
+        finite = {name: value for name, value in metrics.items() if math.isfinite(value)}
+        return StepReport(finite, stepped=taken > 0)
 
     def _backward(self, batch: TrainingBatch, old: Tensor | None) -> tuple[Tensor, Tensor]:
         """Adds the gradient of the summed loss; what each token did, and its log-prob."""
@@ -159,7 +160,7 @@ class Trainer:
         )
         return weights.where(batch.weighted, ones), (keep | ~batch.weighted).to(old.dtype)
 
-    def _apply(self, records: Sequence[Tensor]) -> tuple[float, str]:
+    def _apply(self, records: Sequence[Tensor]) -> tuple[float, str | None]:
         """Steps on the mean gradient; its norm, and the metric to raise if it was no step."""
         gradients = [one.grad for one in self._parameters if one.grad is not None]
         summed = torch.nn.utils.get_total_norm(gradients)
@@ -169,12 +170,12 @@ class Trainer:
         norm = length / tokens
         if not math.isfinite(norm):
             return norm, SKIPPED_NONFINITE
-        torch._foreach_mul_(
-            gradients, min(1.0, self._settings.gradient_clip / max(norm, 1e-12)) / tokens
-        )
+        scale = min(1.0, self._settings.gradient_clip / max(norm, 1e-12)) / tokens
+        for gradient in gradients:
+            gradient.mul_(scale)
         warmup = max(1, self._settings.warmup_steps)
         for group in self._optimizer.param_groups:
             group["lr"] = self._settings.learning_rate * min(1.0, (self._steps + 1) / warmup)
         self._optimizer.step()
         self._steps += 1
-        return norm, ""
+        return norm, None
