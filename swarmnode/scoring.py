@@ -15,117 +15,118 @@ Payloads are lists in the order of the handlers' names (`swarmnode.rewards.clien
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from swarmnode.process import Handlers, inherited_socket, serve_forked
 from swarmnode.rewards import VERIFIERS, sandbox, verify
+from swarmnode.rewards.client import Rejection
 from swarmnode.rewards.extraction import extract_answer
 from swarmnode.rewards.verifiers import GRID_BYTES
 from swarmnode.tasks import LEVELS, Catalogue, Instance, NoQuestion, TaskError
 from swarmnode.tasks.catalogue import EVALUATION_KEY, REFERENCE_SWARM
 
-Outcome = tuple[list[float], str | None]
+Verify = Callable[[str, str, Mapping[str, object], str], float]
+Outcome = tuple[list[float], Rejection | None]
 
 
-def main(arguments: list[str]) -> None:
+def main(arguments: list[str], verify: Verify = verify) -> None:
     """Serve until the parent hangs up."""
     swarm_id, memory_bytes = bytes.fromhex(arguments[1]), int(arguments[2]) << 20
     levels = [(task, level) for name in arguments[3:] for task, _, level in [name.partition(":")]]
+    sandbox.rehearse(memory_bytes)
     serve_forked(
-        partial(prepare, swarm_id, levels),
+        lambda: prepare(swarm_id, levels, verify),
         partial(sandbox.lock, memory_bytes),
         inherited_socket(arguments),
     )
 
 
-def prepare(swarm_id: bytes, levels: Iterable[tuple[str, str]]) -> Handlers:
-    """The handlers of a swarm, with all that its levels import."""
-    catalogue = Catalogue(swarm_id)
+def prepare(swarm_id: bytes, levels: Iterable[tuple[str, str]], verify: Verify) -> Handlers:
+    """What the process answers, by method; imports all that the levels need."""
+    scoring = Scoring(Catalogue(swarm_id), Catalogue(REFERENCE_SWARM), verify)
     nine = [(task, level) for task in LEVELS for level in LEVELS[task]]
     for task, level in {*nine, *levels}:
-        catalogue.held_out(task, level, 1)
-    return handlers(catalogue)
+        scoring.catalogue.held_out(task, level, 1)
+    return scoring.handlers()
 
 
-def handlers(catalogue: Catalogue) -> Handlers:
-    """What the process answers, by method."""
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """The handlers of one swarm's scorer."""
 
-    def draw(payload: Any) -> Any:
-        instances, next_index = catalogue.draw(*payload)
-        return [_question(instance) for instance in instances], next_index
+    catalogue: Catalogue
+    evaluation: Catalogue
+    """The catalogue of the evaluation stream, which is the same in every swarm."""
+    verify: Verify
 
-    def held_out(payload: Any) -> Any:
-        return [_question(instance) for instance in catalogue.held_out(*payload)]
+    def handlers(self) -> Handlers:
+        """The handlers by method; each takes its payload."""
+        catalogue = self.catalogue
 
-    def warm_start_pairs(payload: Any) -> Any:
-        return catalogue.warm_start_pairs(*payload)
+        def draw(payload: Any) -> Any:
+            instances, next_index = catalogue.draw(*payload)
+            return [_fields(instance) for instance in instances], next_index
 
-    def fingerprints(payload: Any) -> Any:
-        return [catalogue.fingerprint(task, level) for task, level in payload]
+        return {
+            "draw": draw,
+            "held_out": lambda payload: [_fields(each) for each in catalogue.held_out(*payload)],
+            "warm_start_pairs": lambda payload: catalogue.warm_start_pairs(*payload),
+            "fingerprints": lambda payload: [catalogue.fingerprint(*level) for level in payload],
+            "score": lambda payload: [self.score_group(*item) for item in payload],
+        }
 
-    evaluation = Catalogue(REFERENCE_SWARM)
+    def score_group(
+        self,
+        public_key: bytes,
+        task: str,
+        level: str,
+        index: int,
+        claimed_question: str | None,
+        expect_held_out: bool,
+        completions: Sequence[tuple[str, str]],
+    ) -> Outcome:
+        """Scores of one question's completions (text, finish reason), or zeros and a rejection.
 
-    def score(payload: Any) -> Any:
-        return [score_group(catalogue, evaluation, *item) for item in payload]
+        Where held-out questions are expected, it is a question of the evaluation stream.
+        """
+        rejection: Rejection
+        try:
+            instance = (
+                self.evaluation.question(EVALUATION_KEY, task, level, index)
+                if expect_held_out
+                else self.catalogue.question(public_key, task, level, index)
+            )
+            if claimed_question is not None and claimed_question != instance.question.text:
+                raise NoQuestion
+            if instance.held_out == expect_held_out:
+                return [
+                    0.0 if finish_reason == "length" else self._score(instance, text)
+                    for text, finish_reason in completions
+                ], None
+            rejection = "held_out"
+        except NoQuestion:
+            rejection = "question_differs"
+        except TaskError:
+            rejection = "unknown_task"
+        except MemoryError:
+            # Ends the worker: a fresh one has all its memory again.
+            raise SystemExit("out of memory") from None
+        except Exception:
+            # What reasoning-gym raises under the lock costs this group alone.
+            rejection = "unscorable"
+        return [0.0] * len(completions), rejection
 
-    return {
-        "draw": draw,
-        "held_out": held_out,
-        "warm_start_pairs": warm_start_pairs,
-        "fingerprints": fingerprints,
-        "score": score,
-    }
-
-
-def score_group(
-    catalogue: Catalogue,
-    evaluation: Catalogue,
-    public_key: bytes,
-    task: str,
-    level: str,
-    index: int,
-    claimed_question: str | None,
-    expect_held_out: bool,
-    completions: list[tuple[str, str]],
-) -> Outcome:
-    """Scores of one question's completions (text, finish reason), or zeros and a rejection.
-
-    Where held-out questions are expected, it is a question of the evaluation stream.
-    """
-    try:
-        instance = (
-            evaluation.question(EVALUATION_KEY, task, level, index)
-            if expect_held_out
-            else catalogue.question(public_key, task, level, index)
-        )
-        if claimed_question is not None and claimed_question != instance.question.text:
-            raise NoQuestion
-        if instance.held_out == expect_held_out:
-            return [
-                0.0 if finish_reason == "length" else _score(catalogue, instance, text)
-                for text, finish_reason in completions
-            ], None
-        rejection = "held_out"
-    except NoQuestion:
-        rejection = "question_differs"
-    except TaskError:
-        rejection = "unknown_task"
-    except Exception:
-        # What reasoning-gym raises under the lock costs this group alone.
-        rejection = "unscorable"
-    return [0.0] * len(completions), rejection
-
-
-def _score(catalogue: Catalogue, instance: Instance, text: str) -> float:
-    question = instance.question
-    if question.task in VERIFIERS:
-        return verify(question.task, question.answer, instance.metadata, text)
-    return catalogue.native_score(instance, extract_answer(text, GRID_BYTES) or "")
+    def _score(self, instance: Instance, text: str) -> float:
+        question = instance.question
+        if question.task in VERIFIERS:
+            return self.verify(question.task, question.answer, instance.metadata, text)
+        return self.catalogue.native_score(instance, extract_answer(text, GRID_BYTES) or "")
 
 
-def _question(instance: Instance) -> list[object]:
+def _fields(instance: Instance) -> list[object]:
     question = instance.question
     return [question.task, question.level, question.index, question.text, question.answer]
 

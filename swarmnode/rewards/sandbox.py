@@ -108,6 +108,25 @@ def lock(memory_bytes: int) -> None:
         _filter_system_calls(ARCHITECTURES[platform.machine()])
 
 
+def rehearse(memory_bytes: int) -> None:
+    """Lock a fork and end it, so that a machine which refuses is known before work comes.
+
+    Raises RuntimeError when the lock fails.
+    """
+    process_id = os.fork()
+    if process_id == 0:
+        try:
+            lock(memory_bytes)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    if os.waitpid(process_id, 0)[1] != 0:
+        raise RuntimeError(
+            "this machine refuses the sandbox that scoring needs: resource limits, and on Linux "
+            "a seccomp filter; allow them (in a container: its seccomp profile) and start again"
+        )
+
+
 def filtered() -> bool:
     """Whether system calls can be filtered on this machine."""
     return sys.platform == "linux" and platform.machine() in ARCHITECTURES

@@ -5,41 +5,81 @@ Started like the scorer: `python -m tests.security.sandboxed_attempts DESCRIPTOR
 
 from __future__ import annotations
 
-import ctypes
 import mmap
 import os
+import resource
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from swarmnode.process import Handlers, inherited_socket, serve_forked
 from swarmnode.rewards import sandbox
 
 MEMORY_BYTES = 256 << 20
+MARKER = Path("/tmp/swarmnode-sandbox-marker")
+EXECUTABLE = mmap.PROT_READ | mmap.PROT_EXEC
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """Something that must be refused, and the errors that say so."""
+
+    action: Callable[[], object]
+    refusals: tuple[str, ...] = ("PermissionError",)
+
+
+def shell() -> None:
+    """Run a command by the C library, which reports failure by its result."""
+    if os.system(f"touch {MARKER}") != 0:
+        raise PermissionError
+
+
+ATTEMPTS = {
+    "read a file": Attempt(partial(open, "/etc/passwd")),
+    "write a file": Attempt(partial(open, MARKER, "w")),
+    "list a folder": Attempt(partial(os.listdir, "/")),
+    "stat a file": Attempt(partial(os.stat, "/")),
+    "make a folder": Attempt(partial(os.mkdir, MARKER)),
+    "delete a file": Attempt(partial(os.unlink, MARKER)),
+    "open a socket": Attempt(socket.socket),
+    "open a socket pair": Attempt(socket.socketpair),
+    "open a pipe": Attempt(os.pipe),
+    "duplicate a descriptor": Attempt(partial(os.dup, 2)),
+    "fork": Attempt(os.fork),
+    "spawn": Attempt(partial(subprocess.Popen, ["/usr/bin/touch", str(MARKER)])),
+    "run a shell": Attempt(shell),
+    "exec": Attempt(partial(os.execv, "/bin/sh", ["sh", "-c", f"touch {MARKER}"])),
+    "kill the parent": Attempt(lambda: os.kill(os.getppid(), signal.SIGKILL)),
+    "signal itself": Attempt(lambda: os.kill(os.getpid(), signal.SIGUSR1)),
+    "map executable memory": Attempt(lambda: mmap.mmap(-1, 4096, prot=EXECUTABLE)),
+    "raise a limit": Attempt(
+        partial(resource.setrlimit, resource.RLIMIT_FSIZE, (-1, -1)), ("ValueError",)
+    ),
+    "change user": Attempt(partial(os.setuid, 65534)),
+    "import a module": Attempt(partial(__import__, "antigravity"), ("ModuleNotFoundError",)),
+}
 
 
 def prepare() -> Handlers:
-    """Handlers that attack, and one that behaves."""
-    surroundings = {
-        "environment": dict(os.environ),
-        "descriptors": len(os.listdir("/proc/self/fd")) - 1 if sys.platform == "linux" else 0,
-    }
+    """Handlers that attack, and some that behave."""
+    descriptors = len(os.listdir("/proc/self/fd")) - 1 if sys.platform == "linux" else 0
+    surroundings = {"environment": dict(os.environ), "descriptors": descriptors}
     return {
         "echo": lambda payload: payload,
+        "process id": lambda payload: os.getpid(),
         "surroundings": lambda payload: surroundings,
+        "allocate": lambda count: len(bytearray(count)),
+        "print": lambda text: (print(text, flush=True), os.write(2, text.encode())),
         "hang": hang,
-        "allocate": lambda payload: len(bytearray(payload)),
-        "allocate_for_ever": lambda payload: [0] * 10**12,
         "exit": sys.exit,
-        "abort": lambda payload: os._exit(payload),
-        "crash": lambda payload: ctypes.string_at(0),
-        "big_power": lambda payload: 9**9**9,
-        "print": lambda payload: print("x" * 100_000, file=sys.stderr, flush=True),
-        "attempt": lambda name: attempt(ATTEMPTS[name]),
+        "leave": os._exit,
+        "attempt": attempt,
     }
 
 
@@ -49,44 +89,13 @@ def hang(payload: Any) -> None:
         pass
 
 
-def attempt(action: Callable[[], object]) -> str:
+def attempt(name: str) -> str:
     """The name of the error that the attempt ended in, or "succeeded"."""
     try:
-        action()
-    except BaseException as error:
+        ATTEMPTS[name].action()
+    except Exception as error:
         return type(error).__name__
     return "succeeded"
-
-
-def _anonymous(protection: int) -> mmap.mmap:
-    return mmap.mmap(-1, 4096, prot=protection)
-
-
-ATTEMPTS: dict[str, Callable[[], object]] = {
-    "read a file": partial(open, "/etc/passwd"),
-    "write a file": partial(open, "/tmp/swarmnode-sandbox-marker", "w"),
-    "list a folder": partial(os.listdir, "/"),
-    "stat a file": partial(os.stat, "/"),
-    "delete a file": partial(os.unlink, "/tmp/swarmnode-sandbox-marker"),
-    "make a folder": partial(os.mkdir, "/tmp/swarmnode-sandbox-marker"),
-    "open a socket": socket.socket,
-    "open a socket pair": socket.socketpair,
-    "fork": os.fork,
-    "spawn": partial(subprocess.run, ["true"]),
-    "shell": lambda: _raise_unless_zero(os.system("true")),
-    "exec": partial(os.execv, "/bin/true", ["true"]),
-    "kill the parent": lambda: os.kill(os.getppid(), signal.SIGKILL),
-    "kill itself": lambda: os.kill(os.getpid(), signal.SIGTERM),
-    "map executable memory": partial(_anonymous, mmap.PROT_READ | mmap.PROT_EXEC),
-    "raise a limit": lambda: __import__("resource").setrlimit(1, (-1, -1)),
-    "change user": partial(os.setuid, 65534),
-    "import a module": partial(__import__, "antigravity"),
-}
-
-
-def _raise_unless_zero(status: int) -> None:
-    if status != 0:
-        raise PermissionError(status)
 
 
 if __name__ == "__main__":
