@@ -3,7 +3,8 @@
 Three rewards, never confused: `local` (own fresh completions before any filter), `training_set`
 (what was trained on; the paper sums this), `held_out` (unseen questions). Each is computed per task
 and then averaged over tasks with equal weights. An interval is 95 %: by Student's t over seeds
-where there are at least two, else a bootstrap over the nodes of the one seed, and says which.
+where there are at least two, else a bootstrap over the nodes of the one seed, and says which. What
+was not observed is NaN, and so are the ends of an interval over a single seed's single node.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ REWARDS: tuple[RewardName, ...] = ("local", "training_set", "held_out", "held_ou
 LAST_SHARE = 0.1
 """The part of the rounds whose mean stands for the end of a run."""
 BOOTSTRAPS = 2000
-STUDENT_T_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
-"""Two-sided 95 % quantiles for 1 to 10 degrees of freedom."""
+STUDENT_T_95 = (
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
+    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
+)
+"""Two-sided 95 % quantiles for 1 to 20 degrees of freedom."""
 NORMAL_95 = 1.96
 
 
@@ -72,12 +76,14 @@ class Variant:
     end_by_task: Mapping[str, Mapping[RewardName, Estimate]]
     start_by_task: Mapping[str, Mapping[RewardName, Estimate]]
     held_out_gain: Estimate
-    """Last minus first evaluation."""
+    """Last minus first evaluation; NaN when only the start was evaluated."""
     selection_effect: Estimate
     """training_set minus local at the end: what choosing groups adds to the paper's figure."""
     cumulative_local: Estimate
     """Local reward summed over rounds, per node: the unit of the paper's figures."""
     curves: Mapping[RewardName, Curve]
+    held_out_curves: Mapping[str, Curve]
+    """Held-out success by task."""
     live_groups_trained: float
     """Mean per node and round."""
     dropped: Mapping[str, int]
@@ -108,15 +114,18 @@ def _summarize_variant(name: str, runs: Sequence[Run]) -> Variant:
     last = {reward: _last_window(reward, rounds) for reward in REWARDS}
 
     def at(window: _Window, reward: RewardName, task: str | None = None) -> Estimate:
-        return _estimate(runs, lambda reports: _mean_reward(window(reports), reward, task))
+        return _estimate(runs, lambda reports: mean_reward(window(reports), reward, task))
 
     def gain(reports: Sequence[RoundReport]) -> float:
-        after = _mean_reward(last["held_out"](reports), "held_out", None)
-        return after - _mean_reward(first["held_out"](reports), "held_out", None)
+        after = last["held_out"](reports)
+        if not any(report.round > 0 for report in after):
+            return math.nan
+        before = first["held_out"](reports)
+        return mean_reward(after, "held_out") - mean_reward(before, "held_out")
 
     def effect(reports: Sequence[RoundReport]) -> float:
         window = last["local"](reports)
-        return _mean_reward(window, "training_set", None) - _mean_reward(window, "local", None)
+        return mean_reward(window, "training_set") - mean_reward(window, "local")
 
     return Variant(
         name=name,
@@ -134,6 +143,7 @@ def _summarize_variant(name: str, runs: Sequence[Run]) -> Variant:
         selection_effect=_estimate(runs, effect),
         cumulative_local=_estimate(runs, lambda reports: _cumulative_local(reports, rounds)),
         curves={reward: _curve(runs, reward, rounds) for reward in REWARDS},
+        held_out_curves={task: _curve(runs, "held_out", rounds, task) for task in tasks},
         live_groups_trained=_mean(_live_groups(run.reports) for run in runs),
         dropped=_dropped(runs),
     )
@@ -177,7 +187,9 @@ def _tasks(report: RoundReport) -> Iterable[str]:
     return {*report.local.by_task, *(report.evaluation.sampled if report.evaluation else {})}
 
 
-def _mean_reward(reports: Iterable[RoundReport], reward: RewardName, task: str | None) -> float:
+def mean_reward(
+    reports: Iterable[RoundReport], reward: RewardName, task: str | None = None
+) -> float:
     """Mean per task over reports, then over tasks with equal weights; NaN where there is none."""
     by_task: defaultdict[str, list[float]] = defaultdict(list)
     for report in reports:
@@ -213,14 +225,22 @@ def _dropped(runs: Sequence[Run]) -> Mapping[str, int]:
 
 def _estimate(runs: Sequence[Run], figure: Callable[[Sequence[RoundReport]], float]) -> Estimate:
     values = [figure(run.reports) for run in runs]
-    if len(values) > 1:
-        mean, deviation = statistics.fmean(values), statistics.stdev(values)
-        degrees = len(values) - 1
-        quantile = STUDENT_T_95[degrees - 1] if degrees <= len(STUDENT_T_95) else NORMAL_95
-        half = quantile * deviation / math.sqrt(len(values))
-        return Estimate(mean, mean - half, mean + half, "seeds")
-    low, high = _bootstrap(runs[0].reports, figure)
-    return Estimate(values[0], low, high, "nodes")
+    if len(values) == 1:
+        low, high = _bootstrap(runs[0].reports, figure)
+        return Estimate(values[0], low, high, "nodes")
+    known = [value for value in values if not math.isnan(value)]
+    half = _half_width(known)
+    mean = _mean(known)
+    return Estimate(mean, mean - half, mean + half, "seeds")
+
+
+def _half_width(values: Sequence[float]) -> float:
+    """Half of Student's 95 % interval of the mean; NaN below two values."""
+    if len(values) < 2:
+        return math.nan
+    degrees = len(values) - 1
+    quantile = STUDENT_T_95[degrees - 1] if degrees <= len(STUDENT_T_95) else NORMAL_95
+    return quantile * statistics.stdev(values) / math.sqrt(len(values))
 
 
 def _bootstrap(
@@ -231,14 +251,14 @@ def _bootstrap(
     for report in reports:
         by_node[report.node].append(report)
     figures = [value for value in map(figure, by_node.values()) if not math.isnan(value)]
-    if not figures:
+    if len(figures) < 2:
         return math.nan, math.nan
     rng = random.Random(0)
     means = sorted(_mean(rng.choices(figures, k=len(figures))) for _ in range(BOOTSTRAPS))
     return means[round(0.025 * BOOTSTRAPS)], means[round(0.975 * BOOTSTRAPS) - 1]
 
 
-def _curve(runs: Sequence[Run], reward: RewardName, rounds: int) -> Curve:
+def _curve(runs: Sequence[Run], reward: RewardName, rounds: int, task: str | None = None) -> Curve:
     """One point a round; for held-out success, one an evaluation."""
     members = [_by_round(run.reports) for run in runs]
     if len(runs) == 1:
@@ -247,8 +267,8 @@ def _curve(runs: Sequence[Run], reward: RewardName, rounds: int) -> Curve:
     pooled = _by_round([report for run in runs for report in run.reports])
     points: list[tuple[int, float, float, float]] = []
     for number in sorted(number for number in pooled if number <= rounds):
-        mean = _mean_reward(pooled[number], reward, None)
-        values = [_mean_reward(member.get(number, ()), reward, None) for member in members]
+        mean = mean_reward(pooled[number], reward, task)
+        values = [mean_reward(member.get(number, ()), reward, task) for member in members]
         known = [value for value in values if not math.isnan(value)]
         if known:
             points.append((number, mean, min(known), max(known)))
