@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from swarmnode.clock import Clock
@@ -18,6 +18,7 @@ from swarmnode.types import Scored
 from swarmnode.wire import announced_group, group_record, policy_label
 from swarmproto import (
     AnnouncementDraft,
+    WireError,
     bundle_size,
     encode_group,
     next_sequence,
@@ -61,7 +62,7 @@ class Publisher:
         self._queue: asyncio.Queue[Sequence[Scored]] = asyncio.Queue(QUEUED_ROUNDS)
         self._sequence = -1
         self.counts: Counter[str] = Counter()
-        """Bundles, groups and bytes published; rounds given up."""
+        """Bundles, groups and bytes published; rounds given up; groups that may not travel."""
 
     def put(self, groups: Sequence[Scored]) -> None:
         """Hand over what a round shares; nothing is published of an empty round."""
@@ -78,6 +79,9 @@ class Publisher:
             await self._publish(await self._queue.get())
 
     async def _publish(self, groups: Sequence[Scored]) -> None:
+        sendable = list(self._encoded(groups))
+        if not sendable:
+            return
         now = self._clock.now()
         expires = now + self._announcement_seconds
         self._sequence = next_sequence(self._sequence, int(now * 1000))
@@ -88,10 +92,7 @@ class Publisher:
             self._sequence,
             int(now * 1000),
             policy_label(policy),
-            [
-                encode_group(group_record(scored.group, self._fingerprint(scored)))
-                for scored in groups
-            ],
+            [encoded for _, encoded in sendable],
         )
         name = self._shelf.put(bundle, expires)
         announcement = seal_announcement(
@@ -101,7 +102,7 @@ class Publisher:
                 instance=self._identity.instance,
                 bundle_id=name,
                 size=bundle_size(bundle),
-                groups=tuple(announced_group(scored) for scored in groups),
+                groups=tuple(announced_group(scored) for scored, _ in sendable),
                 policy_version=policy.version,
                 created=int(now * 1000),
                 expires=int(expires * 1000),
@@ -109,8 +110,14 @@ class Publisher:
             ),
         )
         await self._transport.announce(announcement, expires)
-        self.counts.update(bundles=1, groups=len(groups), bytes=bundle_size(bundle))
+        self.counts.update(bundles=1, groups=len(sendable), bytes=bundle_size(bundle))
 
-    def _fingerprint(self, scored: Scored) -> bytes:
-        question = scored.group.question
-        return self._fingerprints[question.task, question.level]
+    def _encoded(self, groups: Sequence[Scored]) -> Iterator[tuple[Scored, bytes]]:
+        """The groups that fit the wire; a model may write what may not travel, such as U+0000."""
+        for scored in groups:
+            question = scored.group.question
+            fingerprint = self._fingerprints[question.task, question.level]
+            try:
+                yield scored, encode_group(group_record(scored.group, fingerprint))
+            except WireError:
+                self.counts["unsendable"] += 1

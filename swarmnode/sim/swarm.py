@@ -124,11 +124,15 @@ async def simulated_swarm(
         nodes.append(build_node(settings, policy, around))
     figures = await _create_policies(settings, scorer, nodes, cache)
     examiner = await Examiner.prepare(scorer, levels, settings.evaluation.questions_per_task)
-    async with asyncio.TaskGroup() as tasks:
-        beside = [task for node in nodes for task in await node.join(tasks)]
-        yield SimulatedSwarm(settings, clock, examiner, nodes, figures)
-        for task in beside:
-            task.cancel()
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            beside = [task for node in nodes for task in await node.join(tasks)]
+            yield SimulatedSwarm(settings, clock, examiner, nodes, figures)
+            for task in beside:
+                task.cancel()
+    except BaseExceptionGroup as group:
+        # What one part raised is what the caller knows how to handle, not the group around it.
+        raise group.exceptions[0] from None
 
 
 async def _create_policies(

@@ -1,0 +1,65 @@
+"""What a simulation shows in the terminal: a line now and then, and a table at the end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from rich.console import Console
+
+from swarmnode.sim.console import progress_line, results_table
+from swarmnode.sim.study import Arm
+from swarmnode.sim.summary import Run, summarize
+from swarmnode.types import RoundReport
+
+LINE_EVERY_SECONDS = 2.0
+
+
+class Screen:
+    """Progress of a study on one stream."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._started = time.monotonic()
+        self._last_line = 0.0
+        self._since: list[RoundReport] = []
+
+    def starting(self, nodes: int, arms: int) -> None:
+        """Say what is about to happen."""
+        runs = "" if arms == 1 else f", {arms} runs"
+        self._say(f"starting {nodes} nodes{runs} (the first start teaches the models their basics)")
+
+    def ready(self, arm: Arm, figures: Mapping[str, float]) -> None:
+        """The swarm of an arm has joined."""
+        self._since = []
+        parameters = int(figures["parameters"])
+        self._say(
+            f"mix {arm.variant}, seed {arm.seed}: {arm.settings.simulation.nodes} nodes of "
+            f"{parameters:,} parameters are ready"
+        )
+
+    def round_ended(self, arm: Arm, reports: Sequence[RoundReport]) -> None:
+        """A round has ended; not every one gets a line."""
+        self._since += reports
+        now = time.monotonic()
+        number, rounds = reports[0].round, arm.settings.simulation.rounds
+        told = reports[0].evaluation is not None or number == 1
+        if told or now - self._last_line >= LINE_EVERY_SECONDS:
+            self._say(progress_line(number, rounds, self._since, now - self._started))
+            self._since = []
+            self._last_line = now
+
+    def already_there(self, arm: Arm) -> None:
+        """A run was found finished."""
+        self._say(f"mix {arm.variant}, seed {arm.seed}: finished by an earlier call")
+
+    def finish(self, runs: Sequence[Run], report: Path) -> None:
+        """The table of results and where the report is."""
+        Console(file=self._stream).print(results_table(summarize(runs)))
+        self._say(f"report: {report}")
+
+    def _say(self, line: str) -> None:
+        self._stream.write(line + "\n")
+        self._stream.flush()

@@ -1,0 +1,120 @@
+"""Running a simulation or a study: arms (mixes I/J) times seeds, resumable, with one report.
+
+A run that an earlier call has finished with the same settings is read instead of run. Ctrl-C ends
+the running one and leaves the report of what was done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from swarmnode.clock import VirtualClock, VirtualLoop
+from swarmnode.config.settings import Settings
+from swarmnode.sim.folder import RunFolder
+from swarmnode.sim.machine import Machine
+from swarmnode.sim.summary import Run, last_round
+from swarmnode.sim.swarm import simulated_swarm
+from swarmnode.types import RoundReport
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One run of a study: a variant's name with the settings of one seed."""
+
+    variant: str
+    settings: Settings
+
+    @property
+    def seed(self) -> int:
+        """The arm's random seed."""
+        return self.settings.simulation.seed
+
+    def folder(self, out: Path) -> RunFolder:
+        """Where the run is kept."""
+        return RunFolder(out / "runs" / f"{self.variant.replace('/', '-')}-seed{self.seed}")
+
+
+class Progress(Protocol):
+    """What the study tells while it runs."""
+
+    def ready(self, arm: Arm, figures: Mapping[str, float]) -> None:
+        """The swarm of this arm has joined; the figures are those of its policies."""
+
+    def round_ended(self, arm: Arm, reports: Sequence[RoundReport]) -> None:
+        """A round of all nodes has ended; round 0 is the evaluation at the start."""
+
+    def already_there(self, arm: Arm) -> None:
+        """The arm was finished by an earlier call."""
+
+
+def arms(settings: Settings, mixes: Sequence[tuple[int, int]], seeds: int) -> list[Arm]:
+    """Every mix under every seed, the seeds of the settings and those that follow."""
+    first = settings.simulation.seed
+    return [
+        Arm(f"{local}/{external}", _with(settings, local, external, seed))
+        for seed, (local, external) in itertools.product(range(first, first + seeds), mixes)
+    ]
+
+
+def _with(settings: Settings, local: int, external: int, seed: int) -> Settings:
+    rounds = settings.rounds.model_copy(
+        update={"local_groups_per_round": local, "external_groups_per_round": external}
+    )
+    simulation = settings.simulation.model_copy(update={"seed": seed})
+    return settings.model_copy(update={"rounds": rounds, "simulation": simulation})
+
+
+def run_study(
+    study: Sequence[Arm],
+    out: Path,
+    *,
+    environment: Mapping[str, str],
+    cache: Path | None,
+    progress: Progress,
+) -> tuple[list[Run], bool]:
+    """Run what is not there yet; returns every run, and whether the study is whole.
+
+    It is not whole after Ctrl-C. Raises ChildError, UnknownFilter, OSError.
+    """
+    runs: list[Run] = []
+    machine: Machine | None = None
+    try:
+        for arm in study:
+            folder = arm.folder(out)
+            if folder.finished(arm.settings):
+                progress.already_there(arm)
+            else:
+                if machine is None:
+                    machine = Machine(arm.settings, environment)
+                    machine.start()
+                folder.begin()
+                with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+                    runner.run(_run_arm(arm, folder, machine, cache, progress))
+                folder.finish(arm.settings)
+            runs.append(Run(arm.variant, arm.seed, folder.read()))
+    except KeyboardInterrupt:
+        reports = folder.read()
+        if last_round(reports) >= 1:
+            runs.append(Run(arm.variant, arm.seed, reports))
+        return runs, False
+    finally:
+        if machine is not None:
+            machine.close()
+    return runs, True
+
+
+async def _run_arm(
+    arm: Arm, folder: RunFolder, machine: Machine, cache: Path | None, progress: Progress
+) -> None:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    async with simulated_swarm(arm.settings, machine, VirtualClock(loop), cache) as swarm:
+        progress.ready(arm, swarm.figures)
+        async for reports in swarm.rounds():
+            folder.append(reports)
+            progress.round_ended(arm, reports)

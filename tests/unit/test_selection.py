@@ -1,0 +1,152 @@
+"""The pool, the filters and the I/J mix."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from swarmnode.selection.filters import (
+    Filter,
+    UnknownFilter,
+    draw_peers_first,
+    draw_rule,
+    draw_uniformly,
+    load_filter,
+)
+from swarmnode.selection.mix import select
+from swarmnode.selection.pool import Pool
+from swarmnode.types import Scored
+from tests.unit.made import scored
+
+LIVE, FAILED, SOLVED = (1.0, 0.0, 0.0), (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
+NAMES = ["nonzero-advantage", "uniform", "top-reward", "learnability", "fresh", "balanced"]
+
+
+def peer(number: int) -> bytes:
+    return bytes([number]) * 32
+
+
+def chosen_by(name: str) -> Filter:
+    return load_filter(name, draw_uniformly)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_built_in_filter_returns_at_most_count_distinct_candidates(name: str) -> None:
+    candidates = [scored(LIVE, index=n, publisher=peer(n % 3)) for n in range(9)]
+    for count in (0, 1, 4, 20):
+        picked = chosen_by(name).select(candidates, count, random.Random(1))
+        assert len(picked) == min(count, 9)
+        assert len({id(each) for each in picked}) == len(picked)
+        assert all(any(each is known for known in candidates) for each in picked)
+
+
+@pytest.mark.parametrize("name", ["nonzero-advantage", "learnability", "fresh", "balanced"])
+def test_filters_that_do_not_want_dead_groups_never_pick_one(name: str) -> None:
+    candidates = [scored(FAILED), scored(SOLVED), scored(LIVE)]
+    assert chosen_by(name).wants_dead is False
+    assert chosen_by(name).select(candidates, 3, random.Random(0)) == [candidates[2]]
+
+
+def test_top_reward_takes_the_easiest_and_learnability_the_most_even() -> None:
+    easy, even, hard = scored(SOLVED), scored((1.0, 1.0, 0.0, 0.0)), scored((1.0, 0.0, 0.0, 0.0))
+    candidates = [hard, easy, even]
+    assert chosen_by("top-reward").select(candidates, 1, random.Random(0)) == [easy]
+    assert chosen_by("learnability").select(candidates, 1, random.Random(0)) == [even]
+
+
+def test_fresh_takes_what_arrived_last() -> None:
+    old, new = scored(LIVE, received=1.0), scored(LIVE, received=2.0)
+    assert chosen_by("fresh").select([old, new], 1, random.Random(0)) == [new]
+
+
+def test_balanced_gives_a_rare_task_its_place() -> None:
+    common = [scored(LIVE, task="bf", index=n) for n in range(20)]
+    rare = scored(LIVE, task="arc_1d")
+    for seed in range(10):
+        picked = chosen_by("balanced").select([*common, rare], 2, random.Random(seed))
+        assert any(each is rare for each in picked)
+
+
+def test_partial_credit_does_not_make_a_group_live() -> None:
+    assert chosen_by("nonzero-advantage").select([scored((0.5, 0.1))], 1, random.Random(0)) == []
+
+
+def test_drawing_peers_first_keeps_one_key_from_filling_the_set() -> None:
+    flood = [scored(LIVE, index=n, publisher=peer(1)) for n in range(50)]
+    others = [scored(LIVE, publisher=peer(number)) for number in (2, 3, 4)]
+    for seed in range(20):
+        drawn = draw_peers_first([*flood, *others], 4, random.Random(seed))
+        assert Counter(each.group.publisher for each in drawn) == Counter(map(peer, (1, 2, 3, 4)))
+
+
+def test_drawing_uniformly_gives_every_group_the_same_chance() -> None:
+    candidates = [scored(LIVE, index=n, publisher=peer(1 if n < 8 else 2)) for n in range(10)]
+    rng = random.Random(0)
+    picks = Counter(
+        each.group.question.index
+        for _ in range(2000)
+        for each in draw_uniformly(candidates, 1, rng)
+    )
+    assert min(picks.values()) > 140
+    assert max(picks.values()) < 260
+
+
+def test_an_unknown_filter_is_refused_with_the_names_that_exist() -> None:
+    with pytest.raises(UnknownFilter, match="nonzero-advantage"):
+        load_filter("best", draw_rule("peers"))
+
+
+def test_the_mix_leaves_local_groups_unfiltered_and_never_waits_for_external_ones() -> None:
+    local = [scored(FAILED, source="local", index=n) for n in range(4)]
+    external = [scored(LIVE), scored(FAILED)]
+    own, foreign = select(
+        local,
+        external,
+        local_count=4,
+        external_count=4,
+        chosen_by=chosen_by("nonzero-advantage"),
+        rng=random.Random(0),
+    )
+    assert sorted(each.group.question.index for each in own) == [0, 1, 2, 3]
+    assert list(foreign) == [external[0]]
+
+
+def test_a_mix_without_external_groups_asks_no_filter() -> None:
+    class Untouchable:
+        wants_dead = False
+
+        def select(self, *_: object) -> list[Scored]:
+            raise AssertionError
+
+    own, foreign = select(
+        [scored(source="local")],
+        [scored()],
+        local_count=8,
+        external_count=0,
+        chosen_by=Untouchable(),
+        rng=random.Random(0),
+    )
+    assert (len(own), len(foreign)) == (1, 0)
+
+
+def test_a_full_pool_takes_from_the_peer_that_has_the_most() -> None:
+    pool = Pool(capacity=3, age_seconds=10)
+    first = scored(publisher=peer(1), index=1)
+    assert pool.add(first) is None
+    pool.add(scored(publisher=peer(1), index=2))
+    pool.add(scored(publisher=peer(2)))
+    assert pool.add(scored(publisher=peer(3))) is first
+    assert len(pool) == 3
+
+
+def test_groups_leave_the_pool_when_they_are_old_and_when_they_are_taken() -> None:
+    pool = Pool(capacity=10, age_seconds=10)
+    old, new = scored(received=0.0), scored(received=9.0)
+    pool.add(old)
+    pool.add(new)
+    assert pool.fresh(now=10.0) == (old, new)
+    assert pool.fresh(now=10.5) == (new,)
+    pool.take([new])
+    assert pool.fresh(now=10.5) == ()
