@@ -222,10 +222,8 @@ def test_a_header_that_is_not_the_announced_one_is_refused() -> None:
         one, two, three = (peer(n, network, clock) for n in (1, 2, 3))
         await publish(one, own(1, 5), clock)
         await publish(three, own(3, 6), clock)
-        known = three.shelf._held
-        network.join(
-            "1", lambda request: three.shelf.answer(replace_id(request, next(iter(known))))
-        )
+        (other,) = three.shelf._held
+        network.join("1", lambda request: three.shelf.answer(replace(request, bundle_id=other)))
         await two.collector.look()
         assert two.collector.dropped == {Reason.BUNDLE_DIFFERS: 1}
         assert len(two.pool) == 1
