@@ -4,7 +4,7 @@ reasoning-gym pays full marks for any entailed formula that is no tautology, so 
 or a premise answers most of its questions. Here the question asks for a two-literal clause that
 no single statement entails, and questions are built so that exactly one such clause exists: two
 statements share a letter of opposite signs, the third is idle. Letters are drawn per question and
-statements are written as ∨ or → in either order, so that no fixed text and no copied literals
+statements are written as ∨ or → in either order, so that neither a fixed text nor copied literals
 are right often. Notation and verifier are those of swarmnode/logic.py.
 
 Knows no reasoning-gym. Source: simulation.md section 7.
@@ -22,8 +22,6 @@ from swarmnode.logic import (
     JOINT_CLAUSE,
     NOT,
     OR,
-    conjunction,
-    entails,
     every_row,
     follows_only_jointly,
     truth_table,
@@ -31,8 +29,7 @@ from swarmnode.logic import (
 from swarmnode.tasks.drafts import Draft
 
 LETTERS = "PQRSTUVW"
-LETTERS_PER_QUESTION = 4
-ATTEMPTS = 64
+LETTERS_PER_QUESTION = 5
 
 Literal = tuple[str, bool]
 """A letter and its sign; True is the letter itself."""
@@ -43,24 +40,22 @@ Clause = tuple[Literal, Literal]
 class JointConclusions:
     """The source of propositional_logic at level easy."""
 
-    def draft(self, seed: int, index: int) -> Draft | None:
-        """See DraftSource; None after ATTEMPTS statements without exactly one conclusion."""
+    def draft(self, seed: int, index: int) -> Draft:
+        """See DraftSource; never None."""
         random = Random(seed + index)
-        for _ in range(ATTEMPTS):
-            letters = sorted(random.sample(LETTERS, LETTERS_PER_QUESTION))
-            clauses = _clauses(random, letters)
-            conclusions = _joint_conclusions(clauses, letters)
-            if len(conclusions) == 1:
-                return _draft(random, clauses, letters, conclusions[0])
-        return None
+        letters = sorted(random.sample(LETTERS, LETTERS_PER_QUESTION))
+        clauses = _clauses(random, letters)
+        (conclusion,) = _joint_conclusions(clauses, letters)
+        return _draft(random, clauses, letters, conclusion)
 
 
 def _clauses(random: Random, letters: Sequence[str]) -> list[Clause]:
-    """Two clauses that resolve on a shared letter, and one over another pair; shuffled."""
-    left, shared, right = random.sample(letters, 3)
+    """Two clauses that resolve on a shared letter, and one over two more letters; shuffled.
+
+    An idle clause that shared a literal with them would be a second source to copy it from.
+    """
+    left, shared, right, *idle = random.sample(letters, LETTERS_PER_QUESTION)
     sign = random.random() < 0.5
-    taken = ({left, shared}, {shared, right})
-    idle = random.choice([pair for pair in combinations(letters, 2) if set(pair) not in taken])
     clauses = [
         ((left, random.random() < 0.5), (shared, sign)),
         ((shared, not sign), (right, random.random() < 0.5)),
@@ -71,17 +66,11 @@ def _clauses(random: Random, letters: Sequence[str]) -> list[Clause]:
 
 
 def _joint_conclusions(clauses: Sequence[Clause], letters: Sequence[str]) -> list[Clause]:
-    """All two-literal clauses that are right; none when a literal alone follows.
-
-    A literal that follows would make every disjunction with it follow as well.
-    """
+    """All two-literal clauses that are right, by truth tables."""
     rows = every_row(letters)
     holds = {(letter, True): truth_table((letter,), letters) for letter in letters}
     holds |= {(letter, False): rows ^ table for (letter, _), table in holds.items()}
     premises = [holds[first] | holds[second] for first, second in clauses]
-    together = conjunction(premises, letters)
-    if any(entails(together, table) for table in holds.values()):
-        return []
     candidates = (
         ((first, first_sign), (second, second_sign))
         for first, second in combinations(letters, 2)

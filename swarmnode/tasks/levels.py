@@ -87,7 +87,9 @@ LEVELS: Mapping[str, Mapping[str, Level]] = MappingProxyType(
                 presenting.easy_arc_1d,
                 {"min_size": 8, "max_size": 8, "num_train": 1},
                 attempts=256,
-                note="six rules: " + ", ".join(sorted(presenting.EASY_RULES)),
+                note="rules "
+                + " ".join(sorted(presenting.EASY_RULES))
+                + "; the answer is not sorted",
             ),
         },
         "base_conversion": {
@@ -173,8 +175,9 @@ LEVELS: Mapping[str, Mapping[str, Level]] = MappingProxyType(
             EASY: _reasoning_gym(
                 "calendar_arithmetic",
                 presenting.easy_calendar_arithmetic,
-                *({"year": year, "tasks": ["recurring_event_day"]} for year in range(2021, 2025)),
-                note="one wording",
+                {"year": 2023, "offset_upper_bound": 140, "tasks": ["count_days"]},
+                attempts=64,
+                note="one wording, ranges that begin before August",
             ),
         },
         "decimal_arithmetic": {
@@ -220,9 +223,9 @@ LEVELS: Mapping[str, Mapping[str, Level]] = MappingProxyType(
                 presenting.fraction_simplification,
                 {
                     "min_value": 1,
-                    "max_value": 20,
+                    "max_value": 21,
                     "min_factor": 2,
-                    "max_factor": 10,
+                    "max_factor": 9,
                     "styles": ("plain",),
                 },
             ),
@@ -243,7 +246,7 @@ LEVELS: Mapping[str, Mapping[str, Level]] = MappingProxyType(
             ),
             EASY: Level(
                 JointConclusions(),
-                "our own questions: 3 two-literal statements over 4 of 8 letters, "
+                "our own questions: 3 two-literal statements over 5 of 8 letters, "
                 "exactly one clause that needs two of them",
             ),
         },

@@ -28,29 +28,19 @@ EASY_RULES = frozenset(
     }
 )
 
-MONTHS = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-)
-
 BF_QUESTION = (
     "This is a BF (Brainf*ck) computer program. What is the output?\n\n{program}\n\n"
     "Respond only with the exact output of the program."
 )
-CALENDAR_QUESTION = (
-    "Determine the day of the month for the {ordinal} {weekday} in {month} {year}. "
-    "Answer with a number."
+COUNT_QUESTION = (
+    "Count the occurrences of {weekday} from {start} to {end}, 2023 "
+    "(including both start and end dates). Answer with a number."
 )
+_COUNTED_WEEKDAY = re.compile(
+    r"How many (\w+)s are|occurrences of (\w+) from|times does (\w+) occur"
+)
+_DATE = re.compile(r"\w+day, [A-Z]\w+ \d+")
+LAST_START_MONTH = 7
 
 
 def plain(entry: Entry) -> Draft:
@@ -83,8 +73,11 @@ def arc_1d(entry: Entry) -> Draft:
 
 
 def easy_arc_1d(entry: Entry) -> Draft | None:
-    """Takes a few rules that one example shows."""
-    return arc_1d(entry) if entry["metadata"]["task_name"] in EASY_RULES else None
+    """Takes a few rules that one example shows, where sorting the cells is no answer."""
+    cells = entry["answer"].split()
+    if entry["metadata"]["task_name"] not in EASY_RULES or cells == sorted(cells):
+        return None
+    return arc_1d(entry)
 
 
 def easy_bf(entry: Entry) -> Draft:
@@ -120,15 +113,20 @@ def calendar_arithmetic(entry: Entry) -> Draft:
     return Draft(entry["question"], entry["answer"], {"task": entry["metadata"]["task"]})
 
 
-def easy_calendar_arithmetic(entry: Entry) -> Draft:
-    """Asks for the day of a recurring event in one wording."""
+def easy_calendar_arithmetic(entry: Entry) -> Draft | None:
+    """Asks in one wording how often a weekday occurs between two dates.
+
+    Answers in weekdays, or in the days of one week of a month, are guessed in one of seven tries.
+    reasoning-gym cuts ranges at the end of the year, so late ones have small answers too often.
+    """
     kept = entry["metadata"]
-    text = CALENDAR_QUESTION.format(
-        ordinal=kept["ordinal"],
-        weekday=kept["weekday"],
-        month=MONTHS[kept["month"] - 1],
-        year=kept["year"],
-    )
+    if int(kept["start_date"].split("-")[1]) > LAST_START_MONTH:
+        return None
+    counted = _COUNTED_WEEKDAY.search(entry["question"])
+    start, end = _DATE.findall(entry["question"])
+    if counted is None:
+        raise ValueError("a wording that reasoning-gym 0.1.25 does not have")
+    text = COUNT_QUESTION.format(weekday=counted[counted.lastindex or 0], start=start, end=end)
     return Draft(text, entry["answer"], {"task": kept["task"]})
 
 
