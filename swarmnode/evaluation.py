@@ -24,6 +24,10 @@ from swarmnode.types import (
 SAMPLING_SEED = 1
 
 
+class EvaluationError(Exception):
+    """The scorer does not take the evaluation questions for its own."""
+
+
 class AnsweringPolicy(Protocol):
     """A policy that can be examined."""
 
@@ -73,6 +77,10 @@ class Examiner:
             )
         ]
         verdicts = await self._scorer.score(groups, expect_held_out=True)
+        for verdict in verdicts:
+            # A text may kill the scorer; anything else means that the questions are not ours.
+            if verdict.rejection not in (None, "scorer_killed"):
+                raise EvaluationError(f"an evaluation question was refused: {verdict.rejection}")
         outcomes: defaultdict[str, list[tuple[float, ...]]] = defaultdict(list)
         for question, verdict in zip(self._questions, verdicts, strict=True):
             outcomes[question.task].append(verdict.scores)

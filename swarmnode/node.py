@@ -52,6 +52,7 @@ class Node:
     policy: RemotePolicy
     publisher: Publisher
     collector: Collector
+    rewards: NodeRewards
     shelf: Shelf
     transport: Transport
 
@@ -120,4 +121,4 @@ def build_node(settings: Settings, policy: RemotePolicy, around: Surroundings) -
         clock=around.clock,
         rng=rng,
     )
-    return Node(parts, policy, publisher, collector, shelf, around.transport)
+    return Node(parts, policy, publisher, collector, rewards, shelf, around.transport)

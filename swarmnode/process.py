@@ -35,6 +35,8 @@ Outcome = Literal["ok", "failed", "killed"]
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 KILL_GRACE_SECONDS = 5.0
+DEFAULT_WORK_SECONDS = 60.0
+"""What a zygote's worker may take for a request that sets no limit of its own."""
 PR_SET_PDEATHSIG = 1
 
 _LENGTH = struct.Struct(">I")
@@ -206,7 +208,7 @@ def serve_forked(
     with contextlib.suppress(EOFError, OSError):
         while True:
             request = read_frame(connection)
-            answer = worker.ask(request, request[2])
+            answer = worker.ask(request, request[2] or DEFAULT_WORK_SECONDS)
             if answer is None:
                 worker.kill()
                 worker = _Worker(handlers, lock, connection)

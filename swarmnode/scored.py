@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from swarmnode.clock import Clock
@@ -17,11 +18,14 @@ class NodeRewards:
         self._scorer = scorer
         self._clock = clock
         self._seconds = seconds
+        self.unscored: Counter[str] = Counter()
+        """Own groups that could not be judged since the start, by reason."""
 
     async def score(self, groups: Sequence[Group]) -> Sequence[Scored]:
-        """Score own groups; one that our scorer cannot judge counts as all failed."""
+        """Score own groups; one that our scorer cannot judge is counted and scores 0."""
         verdicts = await self._clock.work(self._seconds(), self._scorer.score(groups))
         now = self._clock.now()
+        self.unscored.update(verdict.rejection for verdict in verdicts if verdict.rejection)
         return [
             Scored(group, verdict.scores, "local", now)
             for group, verdict in zip(groups, verdicts, strict=True)

@@ -145,6 +145,8 @@ def _merge(
 def _explain(error: ValidationError, sources: Mapping[str, str]) -> str:
     first = error.errors()[0]
     name = ".".join(str(step) for step in first["loc"])
+    # An unknown section is reported as such; the user wrote a setting below it.
+    name = next((known for known in sources if known.startswith(f"{name}.")), name)
     source = next((where for known, where in sources.items() if name.startswith(known)), "defaults")
     if first["type"] != "extra_forbidden":
         message = first["msg"][:1].lower() + first["msg"][1:]

@@ -25,7 +25,11 @@ class Machine:
         self._scorer = Child(
             "swarmnode.scoring",
             name="scorer",
-            arguments=[self.swarm_id.hex(), str(settings.rewards.memory_mib)],
+            arguments=[
+                self.swarm_id.hex(),
+                str(settings.rewards.memory_mib),
+                *(f"{task}:{level}" for task, level in settings.tasks.pairs),
+            ],
             respawn=True,
         )
         self.hosts = [

@@ -210,5 +210,6 @@ def _with_traffic(report: RoundReport, node: Node, before: Counter[str]) -> Roun
     traffic = {
         **{f"collected/{name}": float(n) for name, n in node.collector.counts.items()},
         **{f"published/{name}": float(n) for name, n in node.publisher.counts.items()},
+        **{f"unscored/{name}": float(n) for name, n in node.rewards.unscored.items()},
     }
     return replace(report, dropped=dict(dropped), metrics={**report.metrics, **traffic})

@@ -1,0 +1,66 @@
+"""What a round's figures mean, apart from those of the training step: docs/metrics.md is made of
+this and of swarmnode.training.METRICS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+METRICS: Mapping[str, str] = MappingProxyType(
+    {
+        "reward/local": "Success of the node's own fresh completions in [0, 1], by task, before "
+        "any filter: what its policy can do on the questions it asks.",
+        "reward/training_set": "Success of everything that the round trained on, by task. The "
+        "paper sums this one. A filter that prefers groups with successes raises it by itself; "
+        "what it exceeds reward/local by is that selection effect.",
+        "held_out": "Success on unseen questions by task, one sampled answer each, as a string "
+        "of one 1 or 0 per question: the figure to judge a policy by.",
+        "held_out_greedy": "The same questions answered greedily.",
+        "mix/local_groups": "Own groups trained on: I.",
+        "mix/external_groups": "Groups of peers trained on: J, or fewer if the pool had fewer.",
+        "mix/local_live_groups": "Own groups with both successes and failures.",
+        "mix/external_live_groups": "Groups of peers with both successes and failures.",
+        "mix/external_peers": "Peers whose groups were trained on.",
+        "mix/external_age_seconds": "Mean age of the peers' groups, since they were scored here.",
+        "pool/groups": "Groups left waiting in the pool after the round.",
+        "groups/too_long": "Groups of peers left out because their text is longer than our own "
+        "limit, in our tokens.",
+        "collected/fetched": "Groups fetched since the start.",
+        "collected/fetched_bytes": "Bytes of those groups.",
+        "collected/admitted": "Groups of peers that were regenerated, scored and pooled.",
+        "published/bundles": "Rounds published since the start.",
+        "published/groups": "Groups published.",
+        "published/bytes": "Bytes of the bundles published.",
+        "published/given_up": "Rounds whose groups were given up because the network was slower "
+        "than the rounds.",
+        "published/unsendable": "Groups that may not travel, for instance with U+0000 in a text.",
+        "unscored/question_differs": "Own groups that the scorer could not judge because their "
+        "question did not regenerate: a fault of ours, as all of unscored/.",
+        "unscored/scorer_killed": "Own groups whose text hung or killed the scorer; score 0.",
+        "unscored/unscorable": "Own groups whose verifier failed; score 0.",
+    }
+)
+
+DROPPED: Mapping[str, str] = MappingProxyType(
+    {
+        "wire": "The bytes break the wire specification, or are not the ones announced.",
+        "expired": "The announcement had expired when it was seen.",
+        "from_the_future": "It claims to be made later than our clock and the allowed skew.",
+        "nothing_wanted": "None of its groups is of a task that we train on, or, under a filter "
+        "that wants live groups only, none is claimed to be live. No fault of the peer.",
+        "unreachable": "The holder did not answer, or the message was lost.",
+        "missing": "The holder no longer has the bundle.",
+        "bundle_differs": "The holder sent another bundle than the announced one.",
+        "stale_sequence": "Its sequence number is older than the window that we remember.",
+        "equivocation": "The key signed two bundles under one sequence number.",
+        "unknown_task": "A group of a task or level that we don't train on.",
+        "unknown_fingerprint": "The peer's version of the task gives other questions than ours.",
+        "too_long": "A completion has more tokens than our own limit allows.",
+        "group_repeated": "The key has already answered that question of its stream.",
+        "question_differs": "The question is not the one that the peer's stream gives there.",
+        "held_out": "The question is kept for evaluation; nobody may train on it.",
+        "unscorable": "Our verifier could not judge the group.",
+        "scorer_killed": "The text hung or killed our scorer, which was replaced.",
+    }
+)

@@ -1,0 +1,83 @@
+"""Writes the generated pages of docs/: `make docs`. A test holds them against the code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from swarmnode.config.settings import Settings, describe
+from swarmnode.observe.metrics import DROPPED, METRICS
+from swarmnode.selection.admission import Reason
+from swarmnode.training import METRICS as TRAINING_METRICS
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+SETTINGS_HEAD = """# Settings
+
+Every setting with its default. They are read in this order, the later winning: the defaults, a TOML
+file (`--config FILE`, sections as tables), the environment (`SWARMNODE_SECTION__NAME=value`), the
+command line (`--set section.name=value`, and the flags of a command). Unknown names are errors.
+
+This page is made from the code by `make docs`.
+"""
+
+METRICS_HEAD = """# Metrics
+
+Every line of `rounds.jsonl` is one node's round: the rewards by task, `metrics` by the names below,
+and `dropped`, which counts what was dropped since the round before, by reason. Round 0 is the
+evaluation before the first round. Rewards are successes: 1 where the verifier's score is at least
+0.99. Each is computed per task and then averaged over tasks with equal weights.
+
+This page is made from the code by `make docs`.
+"""
+
+
+def settings_page() -> str:
+    """docs/settings.md."""
+    lines = [SETTINGS_HEAD]
+    section = ""
+    for name, default, text in describe(Settings):
+        if name.split(".")[0] != section:
+            section = name.split(".")[0]
+            about = Settings.model_fields[section].description
+            lines += [f"\n## {section}\n", f"{about}\n", "| setting | default | meaning |"]
+            lines.append("| --- | --- | --- |")
+        lines.append(f"| `{name}` | `{_shown(default)}` | {text} |")
+    return "\n".join(lines) + "\n"
+
+
+def metrics_page() -> str:
+    """docs/metrics.md."""
+    assert set(DROPPED) == {reason.value for reason in Reason}
+    verdicts = {reason.value: reason.verdict.value for reason in Reason}
+    reasons = {name: f"{text} ({verdicts[name]})" for name, text in DROPPED.items()}
+    return "\n".join(
+        [
+            METRICS_HEAD,
+            _table("Rewards, mix and traffic", METRICS),
+            _table("The training step", TRAINING_METRICS),
+            _table("Reasons for dropping what a peer sent", reasons),
+            "`reject` means that only a faulty or hostile sender can be the cause; `ignore` that "
+            "it may be of use to others, or new.\n",
+        ]
+    )
+
+
+def _table(title: str, meanings: Mapping[str, str]) -> str:
+    rows = [f"| `{name}` | {text} |" for name, text in meanings.items()]
+    return "\n".join([f"## {title}\n", "| name | meaning |", "| --- | --- |", *rows, ""])
+
+
+def _shown(default: object) -> str:
+    if default is None:
+        return "unset"
+    if isinstance(default, tuple):
+        return "[" + ", ".join(f'"{each}"' for each in default) + "]"
+    return str(default).lower() if isinstance(default, bool) else str(default)
+
+
+PAGES = {"settings.md": settings_page, "metrics.md": metrics_page}
+
+if __name__ == "__main__":
+    for name, page in PAGES.items():
+        (DOCS / name).write_text(page(), encoding="utf-8")
