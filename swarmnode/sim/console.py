@@ -1,0 +1,117 @@
+"""What a simulation says in a terminal: one line of progress, and the table at the end. Pure.
+
+Numbers are those of summary.py; a figure that does not exist is a dash, never a zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from swarmnode.sim.summary import Estimate, Variant, mean_reward
+from swarmnode.types import RoundReport
+
+
+def progress_line(
+    number: int,
+    rounds: int,
+    reports: Sequence[RoundReport],
+    seconds_elapsed: float,
+    *,
+    start: float | None = None,
+) -> str:
+    """One line on round `number` of `rounds`, from the reports of all rounds since the last line.
+
+    Rewards are means over these rounds; held-out success is that of their last evaluation, beside
+    that of round 0 if it is given as `start` or among the reports.
+    """
+    width = len(str(rounds))
+    parts = [f"round {number:>{width}}/{rounds}"]
+    trained = [report for report in reports if report.round > 0]
+    if trained:
+        parts.append(f"local {_figure(mean_reward(trained, 'local'))}")
+        parts.append(f"training set {_figure(mean_reward(trained, 'training_set'))}")
+    held_out = _held_out(reports, start)
+    if held_out:
+        parts.append(held_out)
+    if trained:
+        own, peers = (
+            sum(report.metrics.get(name, 0.0) for report in trained) / len(trained)
+            for name in ("mix/local_live_groups", "mix/external_live_groups")
+        )
+        parts.append(f"live {own:.1f} own + {peers:.1f} from peers")
+    parts.append(duration(seconds_elapsed))
+    return "  ".join(parts)
+
+
+def _held_out(reports: Sequence[RoundReport], start: float | None) -> str:
+    evaluated = [report for report in reports if report.evaluation is not None]
+    if not evaluated:
+        return ""
+    last = max(report.round for report in evaluated)
+    now = mean_reward([report for report in evaluated if report.round == last], "held_out")
+    at_start = [report for report in evaluated if report.round == 0]
+    if start is None and at_start:
+        start = mean_reward(at_start, "held_out")
+    beside = "" if last == 0 or start is None else f" (round 0: {_figure(start)})"
+    return f"held-out {_figure(now)}{beside}"
+
+
+def duration(seconds: float) -> str:
+    """Minutes and seconds, with hours where there are any."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def results_table(variants: Sequence[Variant]) -> Table:
+    """A row a variant: held-out success at start and end, its gain, and the other two rewards."""
+    table = Table(title="Success, 0 to 1, mean over tasks", title_justify="left")
+    table.add_column("mix")
+    table.add_column("seeds", justify="right")
+    table.add_column("rounds", justify="right")
+    for heading in (
+        "held-out\nstart",
+        "held-out\nend",
+        "gain\n95 % interval",
+        "local\nend",
+        "training set\nend",
+    ):
+        table.add_column(heading, justify="right")
+    for variant in variants:
+        table.add_row(
+            Text(variant.name),
+            str(len(variant.seeds)),
+            str(variant.rounds),
+            _figure(variant.start["held_out"].mean),
+            _figure(variant.end["held_out"].mean),
+            _gain(variant.held_out_gain),
+            _figure(variant.end["local"].mean),
+            _figure(variant.end["training_set"].mean),
+        )
+    table.caption = _caption(variants)
+    table.caption_justify = "left"
+    return table
+
+
+def _caption(variants: Sequence[Variant]) -> str:
+    over = sorted({variant.held_out_gain.over for variant in variants})
+    return (
+        "held-out: unseen questions. local: own fresh answers. training set: what was trained on, "
+        f"lifted by choosing groups. Intervals over {' or '.join(over) or 'nothing'}."
+    )
+
+
+def _gain(gain: Estimate) -> str:
+    if math.isnan(gain.mean):
+        return "-"
+    if math.isnan(gain.low):
+        return f"{gain.mean:+.3f}"
+    return f"{gain.mean:+.3f}\n{gain.low:+.3f} to {gain.high:+.3f}"
+
+
+def _figure(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.3f}"
