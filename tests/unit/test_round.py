@@ -1,0 +1,137 @@
+"""The round: Algorithm 1 with parts that only remember what was asked of them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from swarmnode.clock import SystemClock
+from swarmnode.config.rounds import Rounds
+from swarmnode.round import Parts, produce, run_round, shared
+from swarmnode.selection.filters import NonzeroAdvantage, draw_peers_first
+from swarmnode.selection.pool import Pool
+from swarmnode.types import Group, Question, Scored
+from tests.unit.made import group, scored
+
+
+@dataclass
+class Everything:
+    """All parts in one object that keeps a diary."""
+
+    diary: list[str] = field(default_factory=list)
+    trained: list[Scored] = field(default_factory=list)
+    published: list[Scored] = field(default_factory=list)
+
+    def weights(self) -> Mapping[str, float]:
+        self.diary.append("weights")
+        return {"basic_arithmetic": 1.0}
+
+    def update(self, local: Sequence[Scored]) -> None:
+        self.diary.append("update")
+
+    async def draw(self, weights: Mapping[str, float], count: int) -> Sequence[Question]:
+        self.diary.append(f"draw {count}")
+        return [group(index=index).question for index in range(count)]
+
+    async def generate(self, questions: Sequence[Question], completions: int) -> Sequence[Group]:
+        self.diary.append(f"generate {completions}")
+        return [
+            replace(group(texts=["1"] * completions), question=question) for question in questions
+        ]
+
+    async def score(self, groups: Sequence[Group]) -> Sequence[Scored]:
+        self.diary.append("score")
+        return [
+            Scored(each, (1.0,) + (0.0,) * (len(each.completions) - 1), "local", 0.0)
+            if each.question.index % 2
+            else Scored(each, (0.0,) * len(each.completions), "local", 0.0)
+            for each in groups
+        ]
+
+    def put(self, groups: Sequence[Scored]) -> None:
+        self.diary.append("publish")
+        self.published = list(groups)
+
+    async def train(self, groups: Sequence[Scored]) -> Mapping[str, float]:
+        self.diary.append("train")
+        self.trained = list(groups)
+        return {"loss": 0.5}
+
+
+def node(parts: Everything, rounds: Rounds, pool: Pool | None = None) -> Parts:
+    return Parts(
+        number=3,
+        rounds=rounds,
+        scheduler=parts,
+        questions=parts,
+        policy=parts,
+        rewards=parts,
+        outgoing=parts,
+        pool=pool or Pool(capacity=100, age_seconds=1e12),
+        chosen_by=NonzeroAdvantage(draw_peers_first),
+        clock=SystemClock(),
+        rng=random.Random(0),
+    )
+
+
+def test_a_round_goes_through_algorithm_1_in_order() -> None:
+    parts = Everything()
+    rounds = Rounds(local_groups_per_round=2, external_groups_per_round=2, completions_per_group=4)
+    asyncio.run(run_round(node(parts, rounds), 1))
+    assert parts.diary == [
+        "weights",
+        "draw 2",
+        "generate 4",
+        "score",
+        "publish",
+        "train",
+        "update",
+    ]
+
+
+def test_the_training_set_holds_own_groups_and_live_external_ones_and_each_external_one_once() -> (
+    None
+):
+    parts, pool = Everything(), Pool(capacity=100, age_seconds=1e12)
+    for index in range(3):
+        pool.add(scored((1.0, 0.0), index=index))
+    pool.add(scored((0.0, 0.0), index=9))
+    rounds = Rounds(local_groups_per_round=2, external_groups_per_round=2)
+    report = asyncio.run(run_round(node(parts, rounds, pool), 1))
+    assert [each.source for each in parts.trained] == ["local"] * 2 + ["external"] * 2
+    assert len(pool) == 2
+    assert report.metrics["mix/external_groups"] == 2
+    assert report.metrics["loss"] == 0.5
+    assert (report.node, report.round) == (3, 1)
+    second = asyncio.run(run_round(node(parts, rounds, pool), 2))
+    assert second.metrics["mix/external_groups"] == 1
+
+
+def test_local_reward_is_taken_before_the_mix_and_the_training_sets_after_it() -> None:
+    parts, pool = Everything(), Pool(capacity=100, age_seconds=1e12)
+    pool.add(scored((1.0, 1.0, 0.0, 0.0)))
+    rounds = Rounds(local_groups_per_round=2, external_groups_per_round=1, completions_per_group=4)
+    report = asyncio.run(run_round(node(parts, rounds, pool), 1))
+    assert report.local.mean == pytest.approx(1 / 8)
+    assert report.training_set.mean == pytest.approx((1 + 2) / 12)
+
+
+def test_more_questions_than_local_groups_are_all_published_and_counted_but_not_all_trained() -> (
+    None
+):
+    parts = Everything()
+    rounds = Rounds(local_groups_per_round=2, external_groups_per_round=0, questions_per_round=6)
+    asyncio.run(run_round(node(parts, rounds), 1))
+    assert (len(parts.published), len(parts.trained)) == (6, 2)
+
+
+def test_what_is_shared_follows_the_share_setting() -> None:
+    parts = Everything()
+    local = asyncio.run(produce(node(parts, Rounds(local_groups_per_round=4))))
+    assert len(shared(local, "all")) == 4
+    assert [each.group.question.index for each in shared(local, "live")] == [1, 3]
+    assert list(shared(local, "none")) == []
