@@ -43,6 +43,12 @@ def test_an_all_equal_group_gets_exactly_zero(value: float, scaling: str, baseli
     assert live_groups(rewards).tolist() == [False, True]
 
 
+def test_float_noise_between_equal_rewards_is_no_signal() -> None:
+    rewards = torch.tensor([[0.1, 0.1, 0.1 + 5e-7, 0.1], [0.1, 0.1, 0.1 + 1e-5, 0.1]])
+    assert live_groups(rewards).tolist() == [False, True]
+    assert torch.equal(group_advantages(rewards)[0], torch.zeros(4))
+
+
 def test_an_unscorable_completion_gets_zero_and_moves_no_baseline() -> None:
     with_gap = group_advantages(torch.tensor([[1.0, NAN, 0.0, 0.0]]))
     without = group_advantages(torch.tensor([[1.0, 0.0, 0.0]]))

@@ -93,6 +93,24 @@ def test_weighted_drops_failures_far_from_our_policy_and_their_tokens() -> None:
     assert metrics["tokens/off_policy_dropped"] == lost
 
 
+def test_corrections_for_peers_leave_our_own_completions_alone() -> None:
+    own = [with_sampler(group, 1.5) for group in make_groups(16, 2)]
+    foreign = with_sampler(make_groups(17, 1, "external")[0], -0.4)
+    mixed, metrics = step_gradient([*own, foreign], settings(external_advantage="weighted"))
+    alone, own_metrics = step_gradient(own, settings())
+    theirs, their_metrics = step_gradient([foreign], settings(external_advantage="weighted"))
+    own_tokens, their_tokens = own_metrics["tokens/local"], their_metrics["tokens/external"]
+    tokens = own_tokens + their_tokens
+    assert_close(mixed, (alone * own_tokens + theirs * their_tokens) / tokens)
+    assert metrics["tokens/off_policy_dropped"] == 0.0
+
+
+def test_a_peers_completion_that_could_not_be_scored_stays_out_of_the_denominator() -> None:
+    group = make_group(random.Random(18), (1.0, 0.0, math.nan), "external")
+    _, metrics = step_gradient([group], settings())
+    assert metrics["tokens/external"] == len(group.completions[0])
+
+
 @pytest.mark.parametrize("lie", ["short", "positive", "nan", "infinite", "missing"])
 def test_logprobs_that_cannot_be_true_demote_a_completion_to_positive(lie: str) -> None:
     group = with_sampler(make_groups(10, 1, "external")[0], 0.0)

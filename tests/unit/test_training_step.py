@@ -14,6 +14,7 @@ from swarmnode.config.training import Training
 from swarmnode.training import Trainer, TrainingGroup
 from tests.unit.training_support import (
     TinyLlama,
+    captured_step,
     make_group,
     make_groups,
     naive_logprobs,
@@ -28,8 +29,8 @@ def assert_close(actual: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-6)
 
 
-def naive_gradient(groups: Sequence[TrainingGroup], temperature: float) -> Tensor:
-    """Plain GRPO in the plainest form: token by token, no packing, no masks."""
+def naive_step(groups: Sequence[TrainingGroup], temperature: float) -> tuple[Tensor, float]:
+    """Plain GRPO's gradient and loss in the plainest form: token by token, no packing or masks."""
     model = TinyLlama(0)
     total = torch.zeros(())
     tokens = 0
@@ -43,14 +44,18 @@ def naive_gradient(groups: Sequence[TrainingGroup], temperature: float) -> Tenso
             ratio = (logprobs - logprobs.detach()).exp()
             total = total - (ratio * float(advantage)).sum()
             tokens += len(completion)
-    (total / tokens).backward()  # type: ignore[no-untyped-call]
-    return torch.cat([one.grad.flatten() for one in model.parameters() if one.grad is not None])
+    loss = total / tokens
+    loss.backward()  # type: ignore[no-untyped-call]
+    gradients = [one.grad.flatten() for one in model.parameters() if one.grad is not None]
+    return torch.cat(gradients), float(loss.detach())
 
 
 def test_without_external_groups_the_gradient_is_that_of_plain_grpo() -> None:
     groups = [*make_groups(1, 3), make_group(random.Random(9), rewards=(1.0, 1.0))]
     gradient, metrics = step_gradient(groups, PLAIN, temperature=0.7)
-    assert_close(gradient, naive_gradient(groups, 0.7))
+    expected, loss = naive_step(groups, 0.7)
+    assert_close(gradient, expected)
+    assert metrics["loss"] == pytest.approx(loss, abs=1e-5)
     assert metrics["tokens/external"] == 0.0
     assert metrics["groups/dead_local"] == 1.0
 
@@ -147,7 +152,10 @@ def test_a_frozen_old_policy_makes_the_clip_act_on_the_second_inner_step() -> No
     once = Trainer(TinyLlama(0), quick, 1.0).step(groups).metrics
     twice = Trainer(TinyLlama(0), quick.model_copy(update={"inner_steps": 2}), 1.0).step(groups)
     assert once["clip_ratio/region_mean"] == 0.0
-    assert twice.metrics["clip_ratio/region_mean"] > 0.0
+    low, high = twice.metrics["clip_ratio/low_mean"], twice.metrics["clip_ratio/high_mean"]
+    assert low > 0.0
+    assert high > 0.0
+    assert twice.metrics["clip_ratio/region_mean"] == pytest.approx(low + high)
     assert twice.metrics["loss"] != once["loss"]
     assert twice.metrics["steps/taken"] == 2.0
 
@@ -175,7 +183,7 @@ def test_padding_that_equals_the_end_token_is_never_mistaken_for_it() -> None:
         for group in groups
     ]
     gradient, metrics = step_gradient(ended, PLAIN)
-    assert_close(gradient, naive_gradient(ended, 1.0))
+    assert_close(gradient, naive_step(ended, 1.0)[0])
     assert metrics["tokens/local"] == sum(
         len(completion) for group in ended for completion in group.completions
     )
@@ -200,3 +208,22 @@ def test_a_step_raises_the_probability_of_success_and_the_state_survives_a_resta
     resumed.step(groups)
     assert torch.equal(twin.vector(), model.vector())
     assert resumed.steps == trainer.steps == 4
+
+
+def test_a_long_gradient_is_scaled_down_to_the_clip_and_reported_as_it_was() -> None:
+    groups = make_groups(14, 2)
+    whole, unclipped = step_gradient(groups, PLAIN)
+    model = TinyLlama(0)
+    short = PLAIN.model_copy(update={"gradient_clip": 0.25})
+    clipped, metrics = captured_step(Trainer(model, short, 1.0), model, groups)
+    assert float(whole.norm()) > 0.25
+    assert_close(clipped, whole * (0.25 / whole.norm()))
+    assert metrics["grad_norm"] == pytest.approx(float(whole.norm()), rel=1e-5)
+    assert metrics["grad_norm"] == pytest.approx(unclipped["grad_norm"])
+
+
+def test_the_learning_rate_rises_linearly_over_the_warm_up() -> None:
+    settings = Training(learning_rate=1e-3, warmup_steps=2)
+    trainer = Trainer(TinyLlama(0), settings, 1.0)
+    rates = [trainer.step(make_groups(15, 1)).metrics["learning_rate"] for _ in range(3)]
+    assert rates == pytest.approx([5e-4, 1e-3, 1e-3])
