@@ -12,7 +12,7 @@ import io
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -20,7 +20,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
+from matplotlib.typing import RcKeyType
 
+from swarmnode.sim.smoothing import moving_average, smoothing_width
 from swarmnode.sim.summary import Curve, RewardName, Variant
 
 Baselines = Mapping[str, float | None]
@@ -43,7 +45,7 @@ PANELS: tuple[tuple[RewardName, str, str], ...] = (
     ("local", "Own fresh answers", "local reward: every answer counts"),
     ("training_set", "What was trained on", "training-set reward: lifted by choosing groups"),
 )
-STYLE: Mapping[str, object] = {
+STYLE: dict[RcKeyType, Any] = {
     "font.family": ["DejaVu Sans"],
     "font.size": 12,
     "text.color": INK,
@@ -76,7 +78,7 @@ def _saved(variants: Sequence[Variant], baselines: Baselines, kind: Literal["png
     data = io.BytesIO()
     # Equal studies give equal bytes: neither date nor the program's version is written.
     names = ("Software",) if kind == "png" else ("Creator", "Date", "Format", "Type")
-    with matplotlib.rc_context(dict(STYLE)):
+    with matplotlib.rc_context(STYLE):
         draw(variants, baselines).savefig(
             data, format=kind, dpi=DOTS_PER_INCH, facecolor=GROUND, metadata=dict.fromkeys(names)
         )
@@ -261,18 +263,6 @@ def _label_ends(axes: Axes, variants: Sequence[Variant], top: float) -> None:
             fontweight="bold",
             annotation_clip=False,
         )
-
-
-def smoothing_width(rounds: int) -> int:
-    """Rounds that the moving average of local and training-set reward spans; odd."""
-    return 2 * (rounds // 40) + 1
-
-
-def moving_average(values: Sequence[float], width: int) -> list[float]:
-    """A centred mean of `width` values, of fewer at both ends."""
-    half = width // 2
-    windows = [values[max(0, at - half) : at + half + 1] for at in range(len(values))]
-    return [sum(window) / len(window) for window in windows]
 
 
 def _mean_baseline(baselines: Baselines) -> float | None:

@@ -1,0 +1,189 @@
+"""report.html: what a study found, for somebody who sees a swarm for the first time. Pure.
+
+One file without scripts and without anything loaded from elsewhere; page.html is its frame. Every
+text that is not ours is escaped where it enters (`_text`). Numbers are those of summary.py.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from string import Template
+
+from swarmnode import __version__
+from swarmnode.sim.curves import SERIES
+from swarmnode.sim.summary import REWARDS, Estimate, RewardName, Variant
+from swarmnode.sim.words import (
+    REASONS,
+    Study,
+    about_intervals,
+    answer,
+    caption,
+    counted,
+    reproducible,
+    verdict,
+    what_was_run,
+)
+
+REWARD_WORDS: Mapping[RewardName, str] = {
+    "local": "local",
+    "training_set": "training set",
+    "held_out": "held-out",
+    "held_out_greedy": "held-out, greedy",
+}
+
+
+def page(study: Study, curves_svg: str) -> str:
+    """The whole page; `curves_svg` is inserted as it is."""
+    frame = Template((files("swarmnode.sim") / "page.html").read_text(encoding="utf-8"))
+    return frame.substitute(
+        title=_text(f"swarmnode: {answer(study.variants)}"),
+        version=_text(__version__),
+        answer=_text(answer(study.variants)),
+        stopped=_stopped(study),
+        each=_each(study.variants),
+        what_was_run=_text(what_was_run(study.settings, study.variants)),
+        command=_text(study.command),
+        picture_in_words=_text(answer(study.variants)),
+        curves=curves_svg,
+        caption=_text(caption(study)),
+        rewards=_reward_table(study.variants),
+        intervals=_text(about_intervals(study)),
+        tasks=_task_table(study),
+        all_rewards="".join(map(_all_rewards, study.variants)),
+        dropped=_dropped(study.variants),
+        reproducible=_text(reproducible(study)),
+        settings=_text(study.settings.model_dump_json(indent=2)),
+    )
+
+
+def _text(value: str) -> str:
+    return html.escape(value)
+
+
+def _each(variants: Sequence[Variant]) -> str:
+    lines = [
+        f"<li>{_swatch(number)}<strong>{_text(variant.name)}</strong>: "
+        f"{_text(verdict(variant))}.</li>"
+        for number, variant in enumerate(variants)
+    ]
+    return f'<ul class="plain">{"".join(lines)}</ul>' if len(lines) > 1 else ""
+
+
+def _swatch(number: int) -> str:
+    colour = f"var(--series-{number % len(SERIES) + 1})"
+    return f'<span class="swatch" style="background: {colour}"></span>'
+
+
+def _stopped(study: Study) -> str:
+    if study.complete:
+        return ""
+    asked = study.settings.simulation.rounds
+    reached = ", ".join(
+        f"{variant.name}: {variant.rounds} of {asked} rounds, {counted(len(variant.seeds), 'seed')}"
+        for variant in study.variants
+    )
+    told = f"This page tells of {reached}." if reached else ""
+    return f'<p class="warning">Stopped before its end. {_text(told)}</p>'
+
+
+def _reward_table(variants: Sequence[Variant]) -> str:
+    head = (
+        *("mix", "seeds", "rounds", "held-out, start", "held-out, end", "gain"),
+        *("local, end", "training set, end", "selection effect"),
+        *("local, summed over rounds", "groups with something to learn, a round"),
+    )
+    rows = [
+        [
+            f"{_swatch(number)}{_text(variant.name)}",
+            str(len(variant.seeds)),
+            str(variant.rounds),
+            _estimate(variant.start["held_out"]),
+            _estimate(variant.end["held_out"]),
+            _estimate(variant.held_out_gain, sign="+"),
+            _estimate(variant.end["local"]),
+            _estimate(variant.end["training_set"]),
+            _estimate(variant.selection_effect, sign="+"),
+            _estimate(variant.cumulative_local, digits=2),
+            _figure(variant.live_groups_trained, 1),
+        ]
+        for number, variant in enumerate(variants)
+    ]
+    return _table(head, rows)
+
+
+def _task_table(study: Study) -> str:
+    names = [f"{_swatch(at)}{_text(each.name)}" for at, each in enumerate(study.variants)]
+    rows = []
+    for task, level in study.settings.tasks.pairs:
+        baseline = study.baselines.get(task)
+        rows.append(
+            [
+                _text(task),
+                _text(level),
+                "not measured" if baseline is None else _figure(baseline),
+                *(_change(variant, task, baseline) for variant in study.variants),
+            ]
+        )
+    return _table(("task", "level", "best fixed answer or trick"), rows, names)
+
+
+def _change(variant: Variant, task: str, baseline: float | None) -> str:
+    if task not in variant.end_by_task:
+        return "–"
+    start = variant.start_by_task[task]["held_out"]
+    end = variant.end_by_task[task]["held_out"]
+    reached = _figure(end.mean)
+    if baseline is not None and end.low > baseline:
+        reached = f"<strong>{reached}</strong>"
+    return f"{_figure(start.mean)} → {reached}{_interval(end)}"
+
+
+def _all_rewards(variant: Variant) -> str:
+    rows = [
+        [_text(task), *(_estimate(rewards[reward]) for reward in REWARDS)]
+        for task, rewards in variant.end_by_task.items()
+    ]
+    table = _table(("task", *(REWARD_WORDS[reward] for reward in REWARDS)), rows)
+    name = _text(f"All rewards by task at the end, {variant.name}")
+    return f'<details><summary>{name}</summary><div class="wide">{table}</div></details>'
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], more: Sequence[str] = ()) -> str:
+    """A table of cells that are already HTML, under headings that are text, then `more` HTML."""
+    heading = "".join(f"<th>{cell}</th>" for cell in (*map(_text, head), *more))
+    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{heading}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _estimate(estimate: Estimate, digits: int = 3, sign: str = "") -> str:
+    return f"{_figure(estimate.mean, digits, sign)}{_interval(estimate, digits)}"
+
+
+def _interval(estimate: Estimate, digits: int = 3) -> str:
+    if math.isnan(estimate.low):
+        return ""
+    low, high = _figure(estimate.low, digits), _figure(estimate.high, digits)
+    return f"<small>{low} to {high}</small>"
+
+
+def _figure(value: float, digits: int = 3, sign: str = "") -> str:
+    return "–" if math.isnan(value) else f"{value:{sign}.{digits}f}".replace("-", "−")
+
+
+def _dropped(variants: Sequence[Variant]) -> str:
+    reasons = sorted({reason for variant in variants for reason in variant.dropped})
+    if not reasons:
+        return "<p>Nothing was dropped.</p>"
+    rows = [
+        [
+            _text(reason),
+            *(f"{variant.dropped.get(reason, 0):,}" for variant in variants),
+            _text(REASONS.get(reason, "–")),
+        ]
+        for reason in reasons
+    ]
+    head = ("reason", *(variant.name for variant in variants), "in words")
+    return f'<div class="wide reasons">{_table(head, rows)}</div>'

@@ -1,0 +1,163 @@
+"""What a study found, in sentences for somebody who sees a swarm for the first time. Pure text.
+
+Claims no more than the intervals allow, and says what an interval is over. Knows no HTML.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from swarmnode import __version__
+from swarmnode.config.settings import Settings
+from swarmnode.sim.smoothing import smoothing_width
+from swarmnode.sim.summary import Variant
+
+REASONS = {
+    "wire": "the bytes did not follow the specification, or a signature was wrong",
+    "expired": "the announcement was past its expiry",
+    "from_the_future": "the announcement claimed to be made in the future",
+    "nothing_wanted": "the announcement offered nothing to learn from: groups of other tasks, or "
+    "with all answers wrong or all right",
+    "unreachable": "the holder did not answer, or the message was lost",
+    "missing": "the holder no longer had what was asked for",
+    "bundle_differs": "what came was not what had been announced",
+    "stale_sequence": "something newer of the same node was already known",
+    "equivocation": "the node had signed two different things under one number",
+    "unknown_task": "the group's task is not one that is trained on here",
+    "unknown_fingerprint": "the sender's task makes other questions under the same name",
+    "too_long": "an answer was longer than the limit",
+    "group_repeated": "the node had already answered that question",
+    "question_differs": "making the question again gave another text",
+    "held_out": "the question belongs to the held-out ones",
+    "unscorable": "the question cannot be scored",
+    "scorer_killed": "scoring it took too long or too much memory and was ended",
+}
+"""The reasons of swarmnode.selection.admission, in plain words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """What the page tells of."""
+
+    variants: Sequence[Variant]
+    settings: Settings
+    complete: bool
+    command: str
+    baselines: Mapping[str, float | None]
+
+
+def answer(variants: Sequence[Variant]) -> str:
+    """What came out, in a line; of several variants it names the one that gained most."""
+    if not variants:
+        return "No round has ended, so there is nothing to tell yet"
+    if len(variants) == 1:
+        return verdict(variants[0])
+    risen = [variant for variant in variants if variant.held_out_gain.low > 0]
+    if not risen:
+        return f"In none of {len(variants)} mixes did held-out success clearly rise"
+    most = max(risen, key=lambda variant: variant.held_out_gain.mean)
+    told = verdict(most)
+    return f"{most.name} gained most of {len(variants)} mixes: {told[0].lower()}{told[1:]}"
+
+
+def verdict(variant: Variant) -> str:
+    """How held-out success changed in one variant, no more certain than its interval."""
+    gain = variant.held_out_gain
+    digits = 2 if abs(gain.mean) >= 0.05 else 3
+    start = f"{variant.start['held_out'].mean:.{digits}f}"
+    end = f"{variant.end['held_out'].mean:.{digits}f}"
+    if math.isnan(gain.mean):
+        return f"Held-out success was {start} at the start and was not measured again"
+    change = f"{gain.mean:+.{digits}f}".replace("-", "−")
+    if math.isnan(gain.low):
+        return f"Held-out success went from {start} to {end} ({change}; too few for an interval)"
+    interval = f"{gain.low:.{digits}f} to {gain.high:.{digits}f}".replace("-", "−")
+    if gain.low > 0:
+        verb = "rose"
+    elif gain.high < 0:
+        verb = "fell"
+    else:
+        return (
+            f"Held-out success did not clearly change: {start} at the start, {end} at the end "
+            f"({change}, 95 % interval {interval})"
+        )
+    return f"Held-out success {verb} from {start} to {end} ({change}, 95 % interval {interval})"
+
+
+def what_was_run(settings: Settings, variants: Sequence[Variant]) -> str:
+    """The swarm and its rounds, for somebody who has never seen either."""
+    simulation, rounds = settings.simulation, settings.rounds
+    tasks = ", ".join(f"{task} ({level})" for task, level in settings.tasks.pairs)
+    mixes = ", ".join(variant.name for variant in variants) or (
+        f"{rounds.local_groups_per_round}/{rounds.external_groups_per_round}"
+    )
+    several = "mixes" if len(variants) > 1 else "mix"
+    return (
+        f"{counted(simulation.nodes, 'node')}, each with a language model of its own "
+        f"({', '.join(sorted(set(simulation.models)))}), went through "
+        f"{counted(simulation.rounds, 'round')} on {counted(len(settings.tasks.pairs), 'task')}: "
+        f"{tasks}. In a round a node answers questions, {rounds.completions_per_group} times each, "
+        "which makes a group; it scores its answers, shares its groups, and trains on some of its "
+        f"own and some of other nodes'. The {several} {mixes} gives how many a round, own / "
+        "others'; n/0 is training alone."
+    )
+
+
+def counted(count: int, noun: str) -> str:
+    """1 node, 2 nodes."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def caption(study: Study) -> str:
+    """How to read the picture."""
+    rounds = max((variant.rounds for variant in study.variants), default=1)
+    width = smoothing_width(rounds)
+    smoothed = (
+        f" In the two panels beside it a thick line is the mean of {width} rounds, the thin one "
+        "shows single rounds."
+        if width > 1
+        else ""
+    )
+    member = "seed" if any(len(variant.seeds) > 1 for variant in study.variants) else "node"
+    return (
+        "How to read it: higher is better, 1 would be every answer right. On the left, success on "
+        f"unseen questions; the band reaches from the lowest to the highest {member}.{smoothed} "
+        "The upper panels share one scale. If what was trained on lies above a node's own fresh "
+        "answers, that is the choosing of groups, not learning. The dotted line is what the best "
+        "fixed answer or simple trick would reach."
+    )
+
+
+def about_intervals(study: Study) -> str:
+    """What the intervals are over, and what they cannot tell."""
+    seeds = max((len(variant.seeds) for variant in study.variants), default=0)
+    nodes = study.settings.simulation.nodes
+    meaning = "The small figures are 95 % intervals. "
+    if seeds > 1:
+        meaning += f"They are Student's t over {seeds} seeds; the fewer seeds, the wider."
+    elif nodes > 1:
+        meaning += (
+            f"There is one seed, and they are a bootstrap over its {nodes} nodes: they tell how "
+            "much the nodes of this one swarm differ, not how another seed, with other weights, "
+            "skills and questions, would turn out."
+        )
+    else:
+        meaning = "One node and one seed give no interval."
+    if len(study.variants) > 1 and seeds == 1:
+        meaning += " One seed does not settle which mix is better: use --seeds with more."
+    return meaning
+
+
+def reproducible(study: Study) -> str:
+    """Why the same command gives the same numbers."""
+    seeds = sorted({seed for variant in study.variants for seed in variant.seeds})
+    named = ", ".join(map(str, seeds)) or str(study.settings.simulation.seed)
+    return (
+        f"The command above gives the same numbers again with swarmnode {__version__} on a machine "
+        f"that computes alike (random seed {named}). Time is virtual: every answer, score and step "
+        "takes a duration that the seed decides, whatever the machine is busy with. Each model "
+        "computes on one thread, keys, questions, weights, sampling and the network's delays "
+        "follow from the seed, and the held-out questions are fixed."
+    )
