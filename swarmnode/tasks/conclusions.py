@@ -3,9 +3,9 @@
 reasoning-gym pays full marks for any entailed formula that is no tautology, so a weak disjunction
 or a premise answers most of its questions. Here the question asks for a two-literal clause that
 no single statement entails, and questions are built so that exactly one such clause exists: two
-statements share a letter of opposite signs, the third is idle. Letters are drawn per question and
-statements are written as ∨ or → in either order, so that neither a fixed text nor copied literals
-are right often. Notation and verifier are those of swarmnode/logic.py.
+statements share a letter of opposite signs, the third is idle. Letters, signs and orders are drawn
+per question, so that neither a fixed text nor copied literals are right often. Notation and
+verifier are those of swarmnode/logic.py.
 
 Knows no reasoning-gym. Source: simulation.md section 7.
 """
@@ -18,7 +18,6 @@ from itertools import combinations, product
 from random import Random
 
 from swarmnode.logic import (
-    IMPLIES,
     JOINT_CLAUSE,
     NOT,
     OR,
@@ -46,7 +45,7 @@ class JointConclusions:
         letters = sorted(random.sample(LETTERS, LETTERS_PER_QUESTION))
         clauses = _clauses(random, letters)
         (conclusion,) = _joint_conclusions(clauses, letters)
-        return _draft(random, clauses, letters, conclusion)
+        return _draft(clauses, letters, conclusion)
 
 
 def _clauses(random: Random, letters: Sequence[str]) -> list[Clause]:
@@ -57,12 +56,14 @@ def _clauses(random: Random, letters: Sequence[str]) -> list[Clause]:
     left, shared, right, *idle = random.sample(letters, LETTERS_PER_QUESTION)
     sign = random.random() < 0.5
     clauses = [
-        ((left, random.random() < 0.5), (shared, sign)),
-        ((shared, not sign), (right, random.random() < 0.5)),
-        ((idle[0], random.random() < 0.5), (idle[1], random.random() < 0.5)),
+        [(left, random.random() < 0.5), (shared, sign)],
+        [(shared, not sign), (right, random.random() < 0.5)],
+        [(letter, random.random() < 0.5) for letter in idle],
     ]
+    for literals in clauses:
+        random.shuffle(literals)
     random.shuffle(clauses)
-    return clauses
+    return [(first, second) for first, second in clauses]
 
 
 def _joint_conclusions(clauses: Sequence[Clause], letters: Sequence[str]) -> list[Clause]:
@@ -83,10 +84,10 @@ def _joint_conclusions(clauses: Sequence[Clause], letters: Sequence[str]) -> lis
     ]
 
 
-def _draft(
-    random: Random, clauses: Sequence[Clause], letters: Sequence[str], conclusion: Clause
-) -> Draft:
-    premises = [_written(random, clause) for clause in clauses]
+def _draft(clauses: Sequence[Clause], letters: Sequence[str], conclusion: Clause) -> Draft:
+    """The answer has its literals in the order of the question."""
+    premises = [_as_disjunction(*clause) for clause in clauses]
+    order = [literal for clause in clauses for literal in clause]
     statements = "\n".join(f"{number}. {premise}" for number, premise in enumerate(premises, 1))
     return Draft(
         text=(
@@ -94,17 +95,9 @@ def _draft(
             "Which disjunction of two literals follows from these statements together, "
             "but from no single one?"
         ),
-        answer=_as_disjunction(*conclusion),
+        answer=_as_disjunction(*sorted(conclusion, key=order.index)),
         metadata={"rule": JOINT_CLAUSE, "premises": premises, "variables": list(letters)},
     )
-
-
-def _written(random: Random, clause: Clause) -> str:
-    """The clause as a disjunction or an implication, in either order."""
-    first, second = clause if random.random() < 0.5 else clause[::-1]
-    if random.random() < 0.5:
-        return _as_disjunction(first, second)
-    return f"({_text((first[0], not first[1]))} {IMPLIES} {_text(second)})"
 
 
 def _as_disjunction(first: Literal, second: Literal) -> str:

@@ -135,7 +135,7 @@ LEVELS: Mapping[str, Mapping[str, Level]] = MappingProxyType(
                     "format_style": "simple",
                 },
                 attempts=512,
-                note=f"operands 0 to {presenting.EASY_ARITHMETIC_MAX}",
+                note="two-digit numbers, no carrying or borrowing",
             ),
         },
         "bf": {
@@ -203,7 +203,7 @@ LEVELS: Mapping[str, Mapping[str, Level]] = MappingProxyType(
                     "precision": 4,
                 },
                 attempts=512,
-                note=(f"a sum or difference of numbers up to {presenting.EASY_DECIMAL_MAX}, exact"),
+                note="sums and differences, no carrying or borrowing, exact",
             ),
         },
         "fraction_simplification": {
@@ -223,9 +223,9 @@ LEVELS: Mapping[str, Mapping[str, Level]] = MappingProxyType(
                 presenting.fraction_simplification,
                 {
                     "min_value": 1,
-                    "max_value": 21,
+                    "max_value": 33,
                     "min_factor": 2,
-                    "max_factor": 9,
+                    "max_factor": 5,
                     "styles": ("plain",),
                 },
             ),
@@ -246,7 +246,7 @@ LEVELS: Mapping[str, Mapping[str, Level]] = MappingProxyType(
             ),
             EASY: Level(
                 JointConclusions(),
-                "our own questions: 3 two-literal statements over 5 of 8 letters, "
+                "our own questions: 3 disjunctions over 5 of 8 letters, "
                 "exactly one clause that needs two of them",
             ),
         },

@@ -14,8 +14,6 @@ from swarmnode.logic import ANY_CONCLUSION, is_right_conclusion
 from swarmnode.tasks.drafts import Draft
 from swarmnode.tasks.reasoning_gym_source import Entry
 
-EASY_ARITHMETIC_MAX = 24
-EASY_DECIMAL_MAX = 5.0
 EASY_BASES = (2, 4)
 EASY_RULES = frozenset(
     {
@@ -62,9 +60,19 @@ def easy_base_conversion(entry: Entry) -> Draft | None:
 
 
 def easy_basic_arithmetic(entry: Entry) -> Draft | None:
-    """Takes two operands from 0 to EASY_ARITHMETIC_MAX."""
-    operands = map(int, re.findall(r"\d+", entry["metadata"]["expression"]))
-    return plain(entry) if all(value <= EASY_ARITHMETIC_MAX for value in operands) else None
+    """Takes a sum or difference of two-digit numbers without carrying or borrowing."""
+    expression = entry["metadata"]["expression"]
+    return plain(entry) if _digit_by_digit(r"(\d)(\d) ([+-]) (\d)(\d)", expression) else None
+
+
+def _digit_by_digit(pattern: str, expression: str) -> bool:
+    """Whether two numbers of two digits combine without carrying or borrowing."""
+    match = re.fullmatch(pattern, expression)
+    if match is None:
+        return False
+    digits, sign = [int(match[group]) for group in (1, 2, 4, 5)], match[3]
+    columns = zip(digits[:2], digits[2:], strict=True)
+    return all(0 <= (one + other if sign == "+" else one - other) <= 9 for one, other in columns)
 
 
 def arc_1d(entry: Entry) -> Draft:
@@ -100,10 +108,9 @@ def decimal_arithmetic(tolerance: str) -> Callable[[Entry], Draft]:
 
 
 def easy_decimal_arithmetic(entry: Entry) -> Draft | None:
-    """Takes a sum or a difference of two numbers up to EASY_DECIMAL_MAX, exactly answered."""
+    """Takes a sum or difference, exactly answered, without carrying or borrowing."""
     expression = entry["question"].rpartition("\n")[2].removesuffix(" = ?")
-    operands = re.fullmatch(r"(\d+\.\d)[+-](\d+\.\d)", expression)
-    if operands is None or any(float(value) > EASY_DECIMAL_MAX for value in operands.groups()):
+    if not _digit_by_digit(r"(\d)\.(\d)([+-])(\d)\.(\d)", expression):
         return None
     return Draft(entry["question"], entry["answer"], {"tolerance": "0"})
 
