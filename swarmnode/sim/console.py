@@ -8,10 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from swarmnode.sim.summary import Estimate, Variant, mean_reward
+from swarmnode.sim.intervals import Estimate
+from swarmnode.sim.summary import Variant, mean_reward
 from swarmnode.types import RoundReport
 
 
@@ -68,26 +70,28 @@ def duration(seconds: float) -> str:
 
 
 def results_table(variants: Sequence[Variant]) -> Table:
-    """A row a variant: held-out success at start and end, its gain, and the other two rewards."""
-    table = Table(title="Success, 0 to 1, mean over tasks", title_justify="left")
+    """A row a variant: held-out success at start and end, its gain, and the other two rewards.
+
+    Fits into 80 columns.
+    """
+    table = Table(title="Success, 0 to 1, mean over tasks", title_justify="left", box=SIMPLE_HEAD)
     table.add_column("mix")
-    table.add_column("seeds", justify="right")
-    table.add_column("rounds", justify="right")
     for heading in (
-        "held-out\nstart",
-        "held-out\nend",
+        "seeds",
+        "rounds",
+        "held-out\nstart → end",
         "gain\n95 % interval",
         "local\nend",
-        "training set\nend",
+        "training\nset, end",
     ):
         table.add_column(heading, justify="right")
     for variant in variants:
+        start, end = variant.start["held_out"].mean, variant.end["held_out"].mean
         table.add_row(
             Text(variant.name),
             str(len(variant.seeds)),
             str(variant.rounds),
-            _figure(variant.start["held_out"].mean),
-            _figure(variant.end["held_out"].mean),
+            f"{_figure(start)} → {_figure(end)}",
             _gain(variant.held_out_gain),
             _figure(variant.end["local"].mean),
             _figure(variant.end["training_set"].mean),

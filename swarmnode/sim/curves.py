@@ -90,7 +90,7 @@ def draw(variants: Sequence[Variant], baselines: Baselines) -> Figure:
     tasks = sorted({task for variant in variants for task in variant.held_out_curves})
     rows = math.ceil(len(tasks) / TASK_COLUMNS) if len(tasks) > 1 else 0
     figure = Figure(figsize=(WIDTH, HEADER + (0.45 + TASK_ROW * rows if rows else 0.0)))
-    rounds = max((variant.rounds for variant in variants), default=1)
+    rounds = max((variant.rounds for variant in variants), default=0)
     _draw_header(figure, variants, baselines, rounds)
     top = _top(
         [height for variant in variants for height in _heights(variant)],
@@ -142,7 +142,7 @@ def _draw_tasks(
 def _draw_header(
     figure: Figure, variants: Sequence[Variant], baselines: Baselines, rounds: int
 ) -> None:
-    plural = "s" if rounds > 1 else ""
+    plural = "" if rounds == 1 else "s"
     _text(figure, 0.3, f"Success over {rounds} round{plural}", size=21, weight="bold")
     explained = "I/J: each node trains on I groups of its own and J groups of other nodes a round"
     _text(figure, 0.72, explained, size=13, colour=MUTED)
@@ -193,7 +193,7 @@ def _text(
 
 def _add_axes(figure: Figure, column: int, columns: int, top: float, height: float) -> Axes:
     """A panel `top` inches below the figure's upper edge."""
-    gap = 0.5 if columns > 3 else 0.65
+    gap = 0.5 if columns > 3 else 0.8
     width = (WIDTH - LEFT - RIGHT - gap * (columns - 1)) / columns
     whole = figure.get_figheight()
     left = LEFT + column * (width + gap)

@@ -14,7 +14,8 @@ from string import Template
 
 from swarmnode import __version__
 from swarmnode.sim.curves import SERIES
-from swarmnode.sim.summary import REWARDS, Estimate, RewardName, Variant
+from swarmnode.sim.intervals import Estimate
+from swarmnode.sim.summary import REWARDS, RewardName, Variant
 from swarmnode.sim.words import (
     REASONS,
     Study,
@@ -135,6 +136,8 @@ def _change(variant: Variant, task: str, baseline: float | None) -> str:
         return "–"
     start = variant.start_by_task[task]["held_out"]
     end = variant.end_by_task[task]["held_out"]
+    if math.isnan(end.mean):
+        return _estimate(start)
     reached = _figure(end.mean)
     if baseline is not None and end.low > baseline:
         reached = f"<strong>{reached}</strong>"

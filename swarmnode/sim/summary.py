@@ -2,34 +2,25 @@
 
 Three rewards, never confused: `local` (own fresh completions before any filter), `training_set`
 (what was trained on; the paper sums this), `held_out` (unseen questions). Each is computed per task
-and then averaged over tasks with equal weights. An interval is 95 %: by Student's t over seeds
-where there are at least two, else a bootstrap over the nodes of the one seed, and says which. What
-was not observed is NaN, and so are the ends of an interval over a single seed's single node.
+and then averaged over tasks with equal weights; intervals.py says over what an interval is taken.
 """
 
 from __future__ import annotations
 
 import math
-import random
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from swarmnode.sim.intervals import Estimate, Figure, Table, estimate
 from swarmnode.types import RoundReport, TaskRewards
 
 RewardName = Literal["local", "training_set", "held_out", "held_out_greedy"]
 REWARDS: tuple[RewardName, ...] = ("local", "training_set", "held_out", "held_out_greedy")
 LAST_SHARE = 0.1
 """The part of the rounds whose mean stands for the end of a run."""
-BOOTSTRAPS = 2000
-STUDENT_T_95 = (
-    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
-    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
-)
-"""Two-sided 95 % quantiles for 1 to 20 degrees of freedom."""
-NORMAL_95 = 1.96
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +30,6 @@ class Run:
     variant: str
     seed: int
     reports: Sequence[RoundReport]
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A mean with its 95 % interval; `over` says over what the interval was taken."""
-
-    mean: float
-    low: float
-    high: float
-    over: Literal["seeds", "nodes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +53,7 @@ class Variant:
     start: Mapping[RewardName, Estimate]
     """The first rounds, or the first evaluation."""
     end: Mapping[RewardName, Estimate]
-    """The last tenth of the rounds, or the last evaluation."""
+    """The last tenth of the rounds, or the last evaluation; NaN if only the start has one."""
     end_by_task: Mapping[str, Mapping[RewardName, Estimate]]
     start_by_task: Mapping[str, Mapping[RewardName, Estimate]]
     held_out_gain: Estimate
@@ -110,22 +91,20 @@ def last_round(reports: Sequence[RoundReport]) -> int:
 def _summarize_variant(name: str, runs: Sequence[Run]) -> Variant:
     rounds = min(last_round(run.reports) for run in runs)
     tasks = sorted({task for run in runs for report in run.reports for task in _tasks(report)})
+    by_node = [_by_node(run.reports) for run in runs]
     first = {reward: _first_window(reward, rounds) for reward in REWARDS}
     last = {reward: _last_window(reward, rounds) for reward in REWARDS}
 
+    def estimated(figure: Callable[[_Nodes], Figure]) -> Estimate:
+        return estimate([figure(nodes) for nodes in by_node])
+
     def at(window: _Window, reward: RewardName, task: str | None = None) -> Estimate:
-        return _estimate(runs, lambda reports: mean_reward(window(reports), reward, task))
+        return estimated(lambda nodes: Figure(len(nodes), _table(nodes, window, reward, task)))
 
-    def gain(reports: Sequence[RoundReport]) -> float:
-        after = last["held_out"](reports)
-        if not any(report.round > 0 for report in after):
-            return math.nan
-        before = first["held_out"](reports)
-        return mean_reward(after, "held_out") - mean_reward(before, "held_out")
-
-    def effect(reports: Sequence[RoundReport]) -> float:
-        window = last["local"](reports)
-        return mean_reward(window, "training_set") - mean_reward(window, "local")
+    def difference(one: tuple[_Window, RewardName], less: tuple[_Window, RewardName]) -> Estimate:
+        return estimated(
+            lambda nodes: Figure(len(nodes), _table(nodes, *one), _table(nodes, *less))
+        )
 
     return Variant(
         name=name,
@@ -139,9 +118,9 @@ def _summarize_variant(name: str, runs: Sequence[Run]) -> Variant:
         end_by_task={
             task: {reward: at(last[reward], reward, task) for reward in REWARDS} for task in tasks
         },
-        held_out_gain=_estimate(runs, gain),
-        selection_effect=_estimate(runs, effect),
-        cumulative_local=_estimate(runs, lambda reports: _cumulative_local(reports, rounds)),
+        held_out_gain=difference((last["held_out"], "held_out"), (first["held_out"], "held_out")),
+        selection_effect=difference((last["local"], "training_set"), (last["local"], "local")),
+        cumulative_local=estimated(lambda nodes: Figure(len(nodes), _summed_local(nodes, rounds))),
         curves={reward: _curve(runs, reward, rounds) for reward in REWARDS},
         held_out_curves={task: _curve(runs, "held_out", rounds, task) for task in tasks},
         live_groups_trained=_mean(_live_groups(run.reports) for run in runs),
@@ -150,6 +129,15 @@ def _summarize_variant(name: str, runs: Sequence[Run]) -> Variant:
 
 
 _Window = Callable[[Sequence[RoundReport]], Sequence[RoundReport]]
+_Nodes = Sequence[Sequence[RoundReport]]
+"""The reports of one run by node."""
+
+
+def _by_node(reports: Sequence[RoundReport]) -> _Nodes:
+    by_node: defaultdict[int, list[RoundReport]] = defaultdict(list)
+    for report in reports:
+        by_node[report.node].append(report)
+    return [by_node[node] for node in sorted(by_node)]
 
 
 def _first_window(reward: RewardName, rounds: int) -> _Window:
@@ -166,7 +154,7 @@ def _last_window(reward: RewardName, rounds: int) -> _Window:
 
     def last_evaluation(reports: Sequence[RoundReport]) -> Sequence[RoundReport]:
         last = max((r.round for r in reports if r.evaluation and r.round <= rounds), default=0)
-        return [report for report in reports if report.round == last]
+        return [report for report in reports if report.round == last > 0]
 
     return last_evaluation
 
@@ -200,9 +188,26 @@ def mean_reward(
     return _mean(_mean(values) for values in by_task.values())
 
 
-def _cumulative_local(reports: Sequence[RoundReport], rounds: int) -> float:
-    counted = [report for report in reports if 1 <= report.round <= rounds]
-    return sum(report.local.mean for report in counted) / len({report.node for report in counted})
+def _table(nodes: _Nodes, window: _Window, reward: RewardName, task: str | None = None) -> Table:
+    """Observations of a reward, one a node and round, of all tasks or of one."""
+    table: dict[str, tuple[list[float], list[int]]] = {}
+    for place, reports in enumerate(nodes):
+        for report in window(reports):
+            for name, value in _rewards(report, reward).by_task.items():
+                if task is None or name == task:
+                    sums, counts = table.setdefault(name, ([0.0] * len(nodes), [0] * len(nodes)))
+                    sums[place] += value
+                    counts[place] += 1
+    return table
+
+
+def _summed_local(nodes: _Nodes, rounds: int) -> Table:
+    """One observation a node: its local reward, mean over a round's tasks, summed over rounds."""
+    sums = [
+        sum(report.local.mean for report in reports if 1 <= report.round <= rounds)
+        for reports in nodes
+    ]
+    return {"all": (sums, [1] * len(nodes))}
 
 
 def _live_groups(reports: Sequence[RoundReport]) -> float:
@@ -221,41 +226,6 @@ def _dropped(runs: Sequence[Run]) -> Mapping[str, int]:
             for reason, count in report.dropped.items():
                 total[reason] += count
     return dict(sorted(total.items()))
-
-
-def _estimate(runs: Sequence[Run], figure: Callable[[Sequence[RoundReport]], float]) -> Estimate:
-    values = [figure(run.reports) for run in runs]
-    if len(values) == 1:
-        low, high = _bootstrap(runs[0].reports, figure)
-        return Estimate(values[0], low, high, "nodes")
-    known = [value for value in values if not math.isnan(value)]
-    half = _half_width(known)
-    mean = _mean(known)
-    return Estimate(mean, mean - half, mean + half, "seeds")
-
-
-def _half_width(values: Sequence[float]) -> float:
-    """Half of Student's 95 % interval of the mean; NaN below two values."""
-    if len(values) < 2:
-        return math.nan
-    degrees = len(values) - 1
-    quantile = STUDENT_T_95[degrees - 1] if degrees <= len(STUDENT_T_95) else NORMAL_95
-    return quantile * statistics.stdev(values) / math.sqrt(len(values))
-
-
-def _bootstrap(
-    reports: Sequence[RoundReport], figure: Callable[[Sequence[RoundReport]], float]
-) -> tuple[float, float]:
-    """Percentiles of the mean over nodes, each node's figure being one observation."""
-    by_node: defaultdict[int, list[RoundReport]] = defaultdict(list)
-    for report in reports:
-        by_node[report.node].append(report)
-    figures = [value for value in map(figure, by_node.values()) if not math.isnan(value)]
-    if len(figures) < 2:
-        return math.nan, math.nan
-    rng = random.Random(0)
-    means = sorted(_mean(rng.choices(figures, k=len(figures))) for _ in range(BOOTSTRAPS))
-    return means[round(0.025 * BOOTSTRAPS)], means[round(0.975 * BOOTSTRAPS) - 1]
 
 
 def _curve(runs: Sequence[Run], reward: RewardName, rounds: int, task: str | None = None) -> Curve:

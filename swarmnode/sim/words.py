@@ -81,27 +81,29 @@ def verdict(variant: Variant) -> str:
     else:
         return (
             f"Held-out success did not clearly change: {start} at the start, {end} at the end "
-            f"({change}, 95 % interval {interval})"
+            f"({change}, 95\u00a0% interval {interval})"
         )
-    return f"Held-out success {verb} from {start} to {end} ({change}, 95 % interval {interval})"
+    return (
+        f"Held-out success {verb} from {start} to {end} ({change}, 95\u00a0% interval {interval})"
+    )
 
 
 def what_was_run(settings: Settings, variants: Sequence[Variant]) -> str:
     """The swarm and its rounds, for somebody who has never seen either."""
     simulation, rounds = settings.simulation, settings.rounds
     tasks = ", ".join(f"{task} ({level})" for task, level in settings.tasks.pairs)
-    mixes = ", ".join(variant.name for variant in variants) or (
+    mixes = [variant.name for variant in variants] or [
         f"{rounds.local_groups_per_round}/{rounds.external_groups_per_round}"
-    )
-    several = "mixes" if len(variants) > 1 else "mix"
+    ]
     return (
         f"{counted(simulation.nodes, 'node')}, each with a language model of its own "
         f"({', '.join(sorted(set(simulation.models)))}), went through "
         f"{counted(simulation.rounds, 'round')} on {counted(len(settings.tasks.pairs), 'task')}: "
-        f"{tasks}. In a round a node answers questions, {rounds.completions_per_group} times each, "
-        "which makes a group; it scores its answers, shares its groups, and trains on some of its "
-        f"own and some of other nodes'. The {several} {mixes} gives how many a round, own / "
-        "others'; n/0 is training alone."
+        f"{tasks}. In a round a node draws questions and answers each "
+        f"{rounds.completions_per_group} times (a group), scores the answers, shares the groups, "
+        "and trains on some of its own and some of other nodes'. The mix says how many: 4/4 is 4 "
+        "of its own and 4 of others', 8/0 is 8 of its own, training alone. "
+        f"Here: {', '.join(mixes)}."
     )
 
 
@@ -112,7 +114,7 @@ def counted(count: int, noun: str) -> str:
 
 def caption(study: Study) -> str:
     """How to read the picture."""
-    rounds = max((variant.rounds for variant in study.variants), default=1)
+    rounds = max((variant.rounds for variant in study.variants), default=0)
     width = smoothing_width(rounds)
     smoothed = (
         f" In the two panels beside it a thick line is the mean of {width} rounds, the thin one "
@@ -132,7 +134,9 @@ def caption(study: Study) -> str:
 
 def about_intervals(study: Study) -> str:
     """What the intervals are over, and what they cannot tell."""
-    seeds = max((len(variant.seeds) for variant in study.variants), default=0)
+    if not study.variants:
+        return ""
+    seeds = max(len(variant.seeds) for variant in study.variants)
     nodes = study.settings.simulation.nodes
     meaning = "The small figures are 95 % intervals. "
     if seeds > 1:
