@@ -105,14 +105,16 @@ def test_a_vocabulary_with_repeated_or_empty_tokens_is_refused(tokens: list[str]
 
 
 def test_the_builder_fuses_templates_and_leaves_answers_in_pieces() -> None:
-    pairs = [
-        (f"How much is {a} plus {b}, in total?", str(a + b)) for a in range(8) for b in range(8)
+    samples = [
+        ("sums", f"How much is {a} plus {b}, in total?", str(a + b))
+        for a in range(8)
+        for b in range(8)
     ]
-    tokens = build_vocabulary(pairs)
+    tokens = build_vocabulary(samples)
     assert "How much is " in tokens
     assert ", in total?" in tokens
     assert {token for token in tokens if any(digit in token for digit in string.digits)} == {
         *string.digits,
         *(f" {digit}" for digit in string.digits),
     }
-    assert build_vocabulary(list(reversed(pairs))) == tokens
+    assert build_vocabulary(list(reversed(samples))) == tokens
