@@ -6,8 +6,8 @@ templates, such as a task's level. It does not know tasks.
 
 Two neighbouring pieces fuse into a phrase when one of them (one that never occurs in an answer)
 hardly ever occurs without the other in its origin, so that template sentences become single tokens
-while all that answers are made of stays in small pieces; a digit only fuses with a long phrase. Every character that was seen
-stays a token of its own, and 256 byte tokens stand for the rest.
+while all that answers are made of stays in small pieces; a digit only fuses with a long phrase.
+Every character that was seen stays a token of its own, and 256 byte tokens stand for the rest.
 """
 
 from __future__ import annotations
