@@ -65,8 +65,9 @@ class WorkKilled(ChildError):
 class Child:
     """One child process. Calls are answered in the order in which they were made.
 
-    `respawn` lets a call start a dead child again: right for a child without state. The owner
-    must `close` it. Cancelling a `call` does not stop the child's work: the answer is dropped.
+    `respawn` lets a call start a dead child again and ask once more: right for a child without
+    state. The owner must `close` it. Cancelling a `call` does not stop the child's work: the answer
+    is dropped.
     """
 
     def __init__(
@@ -124,12 +125,16 @@ class Child:
 
         Raises ChildGone, ChildTimedOut (the child is dead then), ChildFailed or WorkKilled.
         """
-        loop = asyncio.get_running_loop()
-        if self._socket is None and self._respawn:
+        request = [method, payload, work_seconds]
+        if not self._respawn:
+            return await self._asked(request, timeout_seconds)
+        try:
+            if self._socket is None:
+                self.start()
+            return await self._asked(request, timeout_seconds)
+        except ChildGone:
             self.start()
-        return await loop.run_in_executor(
-            self._thread, self._exchange, [method, payload, work_seconds], timeout_seconds
-        )
+            return await self._asked(request, timeout_seconds)
 
     async def close(self) -> None:
         """End the child: by hanging up, by force after KILL_GRACE_SECONDS."""
@@ -145,6 +150,10 @@ class Child:
                 self._process.wait(KILL_GRACE_SECONDS)
         self._reap()
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _asked(self, request: list[Any], timeout_seconds: float) -> Any:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, self._exchange, request, timeout_seconds)
 
     def _exchange(self, request: list[Any], timeout_seconds: float) -> Any:
         method = request[0]

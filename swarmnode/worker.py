@@ -94,7 +94,7 @@ class HostedPolicy:
         limit = self._settings.max_new_tokens
         kept = [group for group in encoded if all(len(ids) <= limit for ids in group.completions)]
         report = self._trainer.step(kept)
-        self._policy.version += int(report.stepped)
+        self._policy.version = self._trainer.steps
         dropped = float(len(encoded) - len(kept))
         return {
             "version": self._policy.version,
@@ -115,9 +115,10 @@ def _training_group(policy: Policy, group: dict[str, Any]) -> TrainingGroup:
     """Encode a group; a peer's text is re-encoded, its log-probs kept only where they fit."""
     completions, logprobs = [], []
     for text, finish_reason, token_ids, sampled in group["completions"]:
-        ids = token_ids or policy.encode_completion(text, finish_reason)
-        fits = sampled is not None and group["same_tokenizer"] and len(sampled) == len(ids)
-        completions.append(tuple(ids))
+        if token_ids is None or group["source"] == "external":
+            token_ids = policy.encode_completion(text, finish_reason)
+        fits = sampled is not None and group["same_tokenizer"] and len(sampled) == len(token_ids)
+        completions.append(tuple(token_ids))
         logprobs.append(tuple(sampled) if fits else None)
     return TrainingGroup(
         prompt_ids=tuple(policy.encode_prompt(group["prompt"])),

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 
 from swarmnode.config.settings import Settings
-from swarmnode.process import Child
+from swarmnode.process import Child, ChildGone
 from swarmnode.rewards.client import Scorer
 from swarmproto import SwarmRules, swarm_id
 
@@ -56,6 +56,13 @@ class Machine:
     def scorer_starts(self) -> int:
         """How often the scorer was started; more than once means that it died."""
         return self._scorer.starts
+
+    @property
+    def scorer_process_id(self) -> int:
+        """The operating system's id of the scorer. Raises ChildGone when it does not run."""
+        if self._scorer.process_id is None:
+            raise ChildGone("the scorer is not running")
+        return self._scorer.process_id
 
 
 def available_cores() -> int:
