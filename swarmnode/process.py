@@ -126,15 +126,8 @@ class Child:
         Raises ChildGone, ChildTimedOut (the child is dead then), ChildFailed or WorkKilled.
         """
         request = [method, payload, work_seconds]
-        if not self._respawn:
-            return await self._asked(request, timeout_seconds)
-        try:
-            if self._socket is None:
-                self.start()
-            return await self._asked(request, timeout_seconds)
-        except ChildGone:
-            self.start()
-            return await self._asked(request, timeout_seconds)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, self._answered, request, timeout_seconds)
 
     async def close(self) -> None:
         """End the child: by hanging up, by force after KILL_GRACE_SECONDS."""
@@ -151,9 +144,15 @@ class Child:
         self._reap()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    async def _asked(self, request: list[Any], timeout_seconds: float) -> Any:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, self._exchange, request, timeout_seconds)
+    def _answered(self, request: list[Any], timeout_seconds: float) -> Any:
+        # In the child's own thread, so that of several waiting calls one alone respawns it.
+        if not self._respawn:
+            return self._exchange(request, timeout_seconds)
+        try:
+            return self._exchange(request, timeout_seconds)
+        except ChildGone:
+            self.start()
+            return self._exchange(request, timeout_seconds)
 
     def _exchange(self, request: list[Any], timeout_seconds: float) -> Any:
         method = request[0]
