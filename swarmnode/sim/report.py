@@ -16,7 +16,8 @@ from typing import Any
 from swarmnode import __version__
 from swarmnode.config.settings import Settings
 from swarmnode.sim.folder import write_atomically
-from swarmnode.sim.summary import REWARDS, Curve, Estimate, Run, Variant, summarize
+from swarmnode.sim.intervals import Estimate
+from swarmnode.sim.summary import REWARDS, Curve, Run, Variant, summarize
 from swarmnode.types import Evaluation
 
 
