@@ -250,11 +250,12 @@ def _draw_baseline(axes: Axes, value: float | None) -> None:
 def _label_ends(axes: Axes, variants: Sequence[Variant], top: float) -> None:
     """The last value beside each curve, pushed apart where they would overlap."""
     ends = [(v.curves["held_out"].mean[-1], v) for v in variants if v.curves["held_out"].rounds]
+    digits = 2 if top > 0.25 else 3
     place = -top
     for value, variant in sorted(ends, key=lambda end: end[0]):
         place = max(value, place + 0.06 * top)
         axes.annotate(
-            f"{value:.2f}",
+            f"{value:.{digits}f}",
             (variant.curves["held_out"].rounds[-1], place),
             (9, 0),
             textcoords="offset points",
