@@ -11,6 +11,7 @@ binding ¬, ∧, ∨, →, ↔; binary operators of one rank associate to the le
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 
 Formula = tuple[str, ...]
 """Postfix tokens: letters and the operators ¬ ∧ ∨ → ↔."""
@@ -18,8 +19,8 @@ Formula = tuple[str, ...]
 MAX_FORMULA_LENGTH = 256
 """Characters of a formula's text; longer texts are no formulas."""
 
-MAX_LETTERS = 6
-"""Letters of a truth table, so that a table is at most 64 bits."""
+MAX_LETTERS = 12
+"""Letters of a truth table, so that a table has at most 4096 bits."""
 
 NOT, AND, OR, IMPLIES, IFF = "¬", "∧", "∨", "→", "↔"
 _RANK = {IFF: 1, IMPLIES: 2, OR: 3, AND: 4, NOT: 5}
@@ -102,8 +103,13 @@ def truth_table(formula: Formula, letters: Sequence[str]) -> int:
     return stack.pop()
 
 
+@cache
 def _column(place: int, count: int) -> int:
-    return sum(1 << row for row in range(1 << count) if row >> place & 1)
+    """The rows, of 2**count, where the letter at `place` is true."""
+    width = 1 << place
+    period = ((1 << width) - 1) << width
+    repeats = 1 << (count - place - 1)
+    return sum(period << 2 * width * repeat for repeat in range(repeats))
 
 
 def _combine(operator: str, left: int, right: int, full: int) -> int:
@@ -140,21 +146,23 @@ def follows_only_jointly(premises: Sequence[int], conclusion: int, letters: Sequ
     )
 
 
-def is_two_literal_clause(formula: Formula) -> bool:
-    """Whether it is two literals over different letters joined by ∨ or →.
+def two_literals(formula: Formula) -> tuple[Formula, Formula] | None:
+    """The parts of a conjunction of two literals over different letters; None for all else.
 
-    A literal is a letter or its single negation, so `¬¬P`, `¬(P ∧ Q)` and `P ∧ Q` are none.
+    A literal is a letter or its single negation, so `¬¬P ∧ Q` and `P ∧ P` are none.
     """
-    if not formula or formula[-1] not in (OR, IMPLIES):
-        return False
-    letters = tuple(token for token in formula if token not in _RANK)
-    first, *rest = formula[:-1]
-    if first in _RANK or len(letters) != 2 or letters[0] == letters[1]:
-        return False
-    return rest in ([letters[1]], [NOT, letters[1]], [letters[1], NOT], [NOT, letters[1], NOT])
+    if len(formula) < 3 or formula[-1] != AND:
+        return None
+    parts = (formula[:2], formula[2:-1]) if formula[1] == NOT else (formula[:1], formula[1:-1])
+    different = parts[0][0] != parts[1][0]
+    return parts if different and all(map(_is_literal, parts)) else None
 
 
-JOINT_CLAUSE = "joint_clause"
+def _is_literal(formula: Formula) -> bool:
+    return len(formula) <= 2 and formula[0] not in _RANK and formula[1:] in ((), (NOT,))
+
+
+JOINT_LITERALS = "joint_literals"
 ANY_CONCLUSION = "any_conclusion"
 
 
@@ -163,9 +171,10 @@ def is_right_conclusion(
 ) -> bool:
     """Whether `text` answers a propositional question under the rule of its level.
 
-    JOINT_CLAUSE: a two-literal clause that follows from all premises together and from no single
-    one. ANY_CONCLUSION: whatever follows and is neither a bare letter nor a tautology, which is
-    what reasoning-gym pays in full. A text that is no formula is never right.
+    JOINT_LITERALS: a conjunction of two literals over different letters, each of which follows
+    from all premises together and from no single one. ANY_CONCLUSION: whatever follows and is
+    neither a bare letter nor a tautology, which is what reasoning-gym pays in full. A text that is
+    no formula is never right.
 
     Raises:
         FormulaError: when a premise is no formula over `letters`.
@@ -175,8 +184,12 @@ def is_right_conclusion(
         formula = parse(text, letters)
     except FormulaError:
         return False
+    if rule == JOINT_LITERALS:
+        literals = two_literals(formula)
+        return literals is not None and all(
+            follows_only_jointly(tables, truth_table(literal, letters), letters)
+            for literal in literals
+        )
     table = truth_table(formula, letters)
-    if rule == JOINT_CLAUSE:
-        return is_two_literal_clause(formula) and follows_only_jointly(tables, table, letters)
     trivial = len(formula) == 1 or table == every_row(letters)
     return not trivial and entails(conjunction(tables, letters), table)

@@ -28,8 +28,8 @@ from the stripped reference answer a verifier needs nothing else.
 |                         | variables: list[str] (capital letters)  | is_right_conclusion         |
 
 propositional_logic's rule is "any_conclusion" at `paper` (what reasoning-gym's own verifier pays:
-any entailed formula that is neither a bare letter nor a tautology) and "joint_clause" at `easy`
-(two literals over different letters joined by ∨ or →, entailed by all premises together and by no
+any entailed formula that is neither a bare letter nor a tautology) and "joint_literals" at `easy`
+(a conjunction of two literals, each entailed by all premises together and by no
 single one). The canonical answer that a model should write is the question's `answer`.
 """
 
@@ -220,14 +220,16 @@ LEVELS: Mapping[str, Mapping[str, Level]] = MappingProxyType(
             ),
             EASY: _reasoning_gym(
                 "fraction_simplification",
-                presenting.fraction_simplification,
+                presenting.easy_fraction_simplification,
                 {
                     "min_value": 1,
-                    "max_value": 33,
+                    "max_value": 49,
                     "min_factor": 2,
-                    "max_factor": 5,
+                    "max_factor": 6,
                     "styles": ("plain",),
                 },
+                attempts=256,
+                note="numbers of two digits",
             ),
         },
         "propositional_logic": {
@@ -246,8 +248,8 @@ LEVELS: Mapping[str, Mapping[str, Level]] = MappingProxyType(
             ),
             EASY: Level(
                 JointConclusions(),
-                "our own questions: 3 disjunctions over 5 of 8 letters, "
-                "exactly one clause that needs two of them",
+                "our own questions: two facts and six implications over 12 of 16 letters; "
+                "right is the pair of letters that only statements together prove",
             ),
         },
     }

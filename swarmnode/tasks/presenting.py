@@ -102,6 +102,13 @@ def fraction_simplification(entry: Entry) -> Draft:
     )
 
 
+def easy_fraction_simplification(entry: Entry) -> Draft | None:
+    """Takes fractions of two-digit numbers."""
+    kept = entry["metadata"]
+    numbers = (kept["numerator"], kept["denominator"])
+    return fraction_simplification(entry) if all(10 <= one <= 99 for one in numbers) else None
+
+
 def decimal_arithmetic(tolerance: str) -> Callable[[Entry], Draft]:
     """Takes everything; an answer may be `tolerance` off."""
     return lambda entry: Draft(entry["question"], entry["answer"], {"tolerance": tolerance})

@@ -153,22 +153,17 @@ def _lookup(pairs: Sequence[tuple[str, str]], place: int) -> Heuristic:
 
 
 def _conclusions() -> dict[str, Heuristic]:
-    """Copies and joins of premises, and clauses of copied literals or of letters by rank."""
+    """Copies and joins of premises, and pairs of letters by place or rank."""
     rules: dict[str, Heuristic] = {
-        f"premise {place}": partial(_copy, _premises, place) for place in range(4)
+        f"premise {place}": partial(_copy, _premises, place) for place in range(8)
     }
-    for (first, second), operator in product(permutations(range(3), 2), "∧∨→"):
+    for (first, second), operator in product(combinations(range(8), 2), "∧∨→"):
         rules[f"premise {first} {operator} premise {second}"] = partial(
             _joined, _premises, first, second, operator
         )
-    for (first, second), operator in product(permutations(range(6), 2), "∨→"):
-        rules[f"literal {first} {operator} literal {second}"] = partial(
-            _joined, _literals, first, second, operator
-        )
-    for (first, second), signs in product(combinations(range(5), 2), product(("", "¬"), repeat=2)):
-        rules[f"{signs[0]}letter {first} ∨ {signs[1]}letter {second}"] = partial(
-            _clause_of_letters, first, second, signs
-        )
+    lists = {"letter": _letters, "conditional letter": _conditional_letters, "ranked": _ranked}
+    for (name, split), (first, second) in product(lists.items(), combinations(range(14), 2)):
+        rules[f"{name} {first} ∧ {name} {second}"] = partial(_joined, split, first, second, "∧")
     return rules
 
 
@@ -179,15 +174,21 @@ def _joined(
     return None if left is None or right is None else f"({left} {operator} {right})"
 
 
-def _clause_of_letters(first: int, second: int, signs: tuple[str, str], text: str) -> str | None:
-    letters = sorted(set(re.findall(r"[A-Z]", " ".join(_premises(text)))))
-    left, right = _pick(letters, first), _pick(letters, second)
-    return f"({signs[0]}{left} ∨ {signs[1]}{right})" if left and right else None
-
-
 def _premises(text: str) -> list[str]:
-    return [line.removesuffix(".") for line in re.findall(r"^\.?\d\. (.+)$", text, re.MULTILINE)]
+    """The statements of a question of either level."""
+    _, _, listed = text.partition("Given: ")
+    return listed.partition(". ")[0].split("; ") if listed else re.findall(r"\d\. (.+)", text)
 
 
-def _literals(text: str) -> list[str]:
-    return re.findall(r"¬?[A-Z]", " ".join(_premises(text)))
+def _letters(text: str) -> list[str]:
+    return re.findall(r"[A-Z]", " ".join(_premises(text)))
+
+
+def _conditional_letters(text: str) -> list[str]:
+    """The letters of the statements that are no bare letters, without those that are."""
+    premises = _premises(text)
+    return [letter for letter in _letters(text) if letter not in premises]
+
+
+def _ranked(text: str) -> list[str]:
+    return sorted(set(_letters(text)))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swarmnode.logic import JOINT_CLAUSE
+from swarmnode.logic import JOINT_LITERALS
 from swarmnode.rewards import VERIFIERS, verify
 from swarmnode.rewards.verifiers import Metadata
 from tests.unit.rewards_entries import TASKS, entries, our_score
@@ -25,8 +25,8 @@ NONSENSE = [
 ]  # fmt: skip
 
 JOINT: Metadata = {
-    "rule": JOINT_CLAUSE,
-    "premises": ["(P ∨ Q)", "(Q → R)", "(S ∨ T)"],
+    "rule": JOINT_LITERALS,
+    "premises": ["P", "S", "P → Q", "(R ∨ ¬S)", "T → S"],
     "variables": ["P", "Q", "R", "S", "T"],
 }
 
@@ -39,7 +39,7 @@ def test_no_nonsense_scores_half_a_mark(task: str) -> None:
 
 
 def test_no_nonsense_answers_a_joint_conclusion() -> None:
-    assert not any(verify("propositional_logic", "(P ∨ R)", JOINT, text) for text in NONSENSE)
+    assert not any(verify("propositional_logic", "Q ∧ R", JOINT, text) for text in NONSENSE)
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -68,24 +68,26 @@ def test_any_text_gets_a_finite_score_between_0_and_1(task: str, text: str) -> N
 @pytest.mark.parametrize(
     ("conclusion", "score"),
     [
-        ("(P ∨ R)", 1.0),
-        ("R ∨ P", 1.0),
-        ("¬P → R", 1.0),
-        ("<answer>¬R → P</answer>", 1.0),
-        ("(P ∨ Q)", 0.0),  # a premise
-        ("(¬Q ∨ R)", 0.0),  # a premise in other words
-        ("(P ∨ ¬P)", 0.0),  # a tautology
-        ("(P ∨ Q) ∧ (Q → R)", 0.0),  # two premises glued together
-        ("(P ∨ R) ∨ S", 0.0),  # weakened
-        ("(P ∨ S)", 0.0),  # does not follow
-        ("(P ∨ U)", 0.0),  # a variable of its own
-        ("P R", 0.0),
+        ("Q ∧ R", 1.0),
+        ("(R ∧ Q)", 1.0),
+        ("<answer>(Q) ∧ R</answer>", 1.0),
+        ("P ∧ S", 0.0),  # two premises glued together
+        ("Q ∧ S", 0.0),  # one of them a premise
+        ("Q ∧ Q", 0.0),  # one letter twice
+        ("Q", 0.0),  # half of it
+        ("Q ∨ R", 0.0),  # weakened
+        ("Q ∧ ¬R", 0.0),  # contradicts the premises
+        ("Q ∧ ¬¬R", 0.0),  # no literal
+        ("Q ∧ T", 0.0),  # does not follow
+        ("Q ∧ R ∧ P", 0.0),  # more than was asked
+        ("Q ∧ U", 0.0),  # a variable of its own
+        ("Q R", 0.0),
     ],
 )
-def test_a_joint_conclusion_needs_two_premises_and_is_a_clause(
+def test_a_joint_conclusion_is_two_literals_that_each_need_two_premises(
     conclusion: str, score: float
 ) -> None:
-    assert verify("propositional_logic", "(P ∨ R)", JOINT, conclusion) == score
+    assert verify("propositional_logic", "Q ∧ R", JOINT, conclusion) == score
 
 
 @pytest.mark.parametrize(
