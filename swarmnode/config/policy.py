@@ -43,10 +43,13 @@ class WarmStartSettings(Section):
     """Questions and answers of each of its tasks that a specialist learns from."""
     batch_size: PositiveInt = 32
     """Questions and answers in a step."""
-    learning_rate: Annotated[float, Field(gt=0, le=1)] = 3e-3
-    """Highest learning rate of AdamW, reached after the first tenth of the steps."""
+    learning_rate: Annotated[float, Field(gt=0, le=1)] = 1e-2
+    """Highest learning rate of AdamW, which trains embeddings and norms, reached after the first
+    tenth of the steps."""
+    matrix_learning_rate: Annotated[float, Field(gt=0, le=1)] = 1.5e-2
+    """Highest learning rate of Muon, which trains the layers' matrices."""
     weight_decay: Annotated[float, Field(ge=0, le=1)] = 0.01
-    """AdamW's weight decay, on matrices only."""
+    """Weight decay, per unit of learning rate."""
 
 
 class PolicySettings(Section):

@@ -48,6 +48,11 @@ class Policy:
         """Where the weights are."""
         return self._decoder.device
 
+    @property
+    def head_weight(self) -> Tensor:
+        """The output matrix, (vocabulary, width); the embedding itself where they are tied."""
+        return self._decoder.head_weight
+
     def parameters(self) -> Iterator[nn.Parameter]:
         """Every trainable parameter once."""
         yield from self.model.parameters()
@@ -119,7 +124,7 @@ class Policy:
 
     def head(self, hidden: Tensor) -> Tensor:
         """Return the logits of hidden states, (..., width) to (..., vocabulary)."""
-        return F.linear(hidden, self._decoder.head_weight)
+        return F.linear(hidden, self.head_weight)
 
     def _completion(self, row: generation.Sampled) -> Completion:
         return Completion(

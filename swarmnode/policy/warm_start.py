@@ -15,7 +15,9 @@ from dataclasses import asdict, dataclass
 
 import torch
 import torch.nn.functional as F
+from torch import nn
 
+from swarmnode.policy.optimizer import Muon
 from swarmnode.policy.policy import Policy
 from swarmnode.policy.weights import WeightsCache, weights_digest
 
@@ -25,6 +27,7 @@ _BUCKET_BATCHES = 8
 """Batches among which pairs are sorted by length."""
 _WARM_UP_SHARE = 0.1
 _CLIP_NORM = 1.0
+_ADAM_BETAS = (0.9, 0.98)
 
 Encoded = tuple[list[int], list[int]]
 
@@ -36,6 +39,7 @@ class WarmStartPlan:
     steps: int
     batch_size: int
     learning_rate: float
+    matrix_learning_rate: float
     weight_decay: float
     seed: int
 
@@ -91,30 +95,38 @@ def _train(policy: Policy, pairs: Sequence[tuple[str, str]], plan: WarmStartPlan
         for question, answer in pairs
     ]
     parameters = list(policy.parameters())
-    optimizer = torch.optim.AdamW(
-        [
-            {"params": [p for p in parameters if p.ndim > 1], "weight_decay": plan.weight_decay},
-            {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
-        ],
-        lr=plan.learning_rate,
-        betas=(0.9, 0.98),
-        fused=True,
+    matrices, others = _split(policy)
+    muon = Muon(matrices)
+    adam = torch.optim.AdamW(
+        others, plan.learning_rate, _ADAM_BETAS, weight_decay=plan.weight_decay, fused=True
     )
     tail = max(1, plan.steps // 10)
     losses = []
     batches = _batches(encoded, plan.batch_size, random.Random(plan.seed))
     for step, batch in zip(range(plan.steps), batches, strict=False):
-        for group in optimizer.param_groups:
-            group["lr"] = plan.learning_rate * _schedule(step, plan.steps)
+        share = _schedule(step, plan.steps)
         loss = _answer_loss(policy, batch)
-        optimizer.zero_grad()
+        policy.model.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(parameters, _CLIP_NORM)
-        optimizer.step()
+        adam.param_groups[0]["lr"] = plan.learning_rate * share
+        adam.step()
+        muon.step(plan.matrix_learning_rate * share, plan.weight_decay)
         if step >= plan.steps - tail:
             losses.append(loss.item())
-    optimizer.zero_grad()
+    policy.model.zero_grad()
     return sum(losses) / len(losses)
+
+
+def _split(policy: Policy) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+    """Separate the layers' matrices from embeddings, head and norms."""
+    outside = {id(policy.head_weight), id(policy.model.get_input_embeddings().weight)}
+    matrices: list[nn.Parameter] = []
+    others: list[nn.Parameter] = []
+    for parameter in policy.parameters():
+        inside = parameter.ndim == 2 and id(parameter) not in outside
+        (matrices if inside else others).append(parameter)
+    return matrices, others
 
 
 def _schedule(step: int, steps: int) -> float:

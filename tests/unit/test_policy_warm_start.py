@@ -11,12 +11,20 @@ import torch
 
 from swarmnode.config.policy import PolicySettings
 from swarmnode.policy.loading import load_policy
+from swarmnode.policy.optimizer import orthogonalized
 from swarmnode.policy.policy import Policy
 from swarmnode.policy.warm_start import WarmStartPlan, warm_start
 from swarmnode.policy.weights import WeightsCache, load_weights, save_weights, weights_digest
 
 PAIRS = [(f"Calculate {a} + {b}.", str(a + b)) for a in range(8) for b in range(8)]
-PLAN = WarmStartPlan(steps=4, batch_size=16, learning_rate=3e-3, weight_decay=0.01, seed=1)
+PLAN = WarmStartPlan(
+    steps=4,
+    batch_size=16,
+    learning_rate=1e-2,
+    matrix_learning_rate=1.5e-2,
+    weight_decay=0.01,
+    seed=1,
+)
 
 
 def fresh(seed: int = 0) -> Policy:
@@ -38,7 +46,7 @@ def trained(
 def test_a_warm_start_teaches_what_it_is_shown() -> None:
     policy = fresh()
     pairs = [(f"Calculate {a} + 1.", str(a + 1)) for a in range(8)]
-    report = warm_start(policy, pairs, replace(PLAN, steps=120, batch_size=8))
+    report = warm_start(policy, pairs, replace(PLAN, steps=60, batch_size=8))
     assert report.loss < 0.3
     answers = policy.answer(
         [question for question, _ in pairs], 5, 0.0, torch.Generator().manual_seed(0)
@@ -60,6 +68,7 @@ def test_the_same_arguments_lead_to_the_same_weights() -> None:
         replace(PLAN, seed=2),
         replace(PLAN, steps=5),
         replace(PLAN, learning_rate=1e-3),
+        replace(PLAN, matrix_learning_rate=1e-3),
         replace(PLAN, batch_size=8),
         replace(PLAN, weight_decay=0.5),
     ],
@@ -135,3 +144,15 @@ def test_a_failed_write_leaves_nothing_behind(
     with pytest.raises(OSError, match="disk full"):
         save_weights(torch.nn.Linear(2, 3), tmp_path / "weights.safetensors")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_orthogonalized_matrices_have_singular_values_near_one() -> None:
+    generator = torch.Generator().manual_seed(0)
+    matrices = torch.randn(3, 48, 16, generator=generator) * torch.tensor([1e-4, 1.0, 1e3]).view(
+        3, 1, 1
+    )
+    values = torch.linalg.svdvals(orthogonalized(matrices))
+    assert values.min() > 0.5
+    assert values.max() < 1.4
+    turned = matrices.mT @ orthogonalized(matrices)
+    assert (torch.diagonal(turned, dim1=1, dim2=2) > 0).all()
