@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import pairwise
 
 Formula = tuple[str, ...]
 """Postfix tokens: letters and the operators ¬ ∧ ∨ → ↔."""
@@ -146,20 +147,32 @@ def follows_only_jointly(premises: Sequence[int], conclusion: int, letters: Sequ
     )
 
 
-def two_literals(formula: Formula) -> tuple[Formula, Formula] | None:
-    """The parts of a conjunction of two literals over different letters; None for all else.
+def literals(formula: Formula) -> frozenset[Formula] | None:
+    """The parts of a conjunction of literals over different letters; None for all else.
 
-    A literal is a letter or its single negation, so `¬¬P ∧ Q` and `P ∧ P` are none.
+    A literal is a letter or its single negation, so `¬¬P ∧ Q` and `P ∧ P` are none; a literal
+    alone is a conjunction of one.
     """
-    if len(formula) < 3 or formula[-1] != AND:
-        return None
-    parts = (formula[:2], formula[2:-1]) if formula[1] == NOT else (formula[:1], formula[1:-1])
-    different = parts[0][0] != parts[1][0]
-    return parts if different and all(map(_is_literal, parts)) else None
+    parts: list[Formula] = []
+    for before, token in pairwise(("", *formula)):
+        if token == NOT and before not in _RANK:
+            parts[-1] = (before, NOT)
+        elif token in _RANK and token != AND:
+            return None
+        elif token != AND:
+            parts.append((token,))
+    different = len({part[0] for part in parts}) == len(parts)
+    return frozenset(parts) if different else None
 
 
-def _is_literal(formula: Formula) -> bool:
-    return len(formula) <= 2 and formula[0] not in _RANK and formula[1:] in ((), (NOT,))
+def joint_literals(premises: Sequence[int], letters: Sequence[str]) -> frozenset[Formula]:
+    """All literals over `letters` that follow from the premises' tables only jointly."""
+    return frozenset(
+        literal
+        for letter in letters
+        for literal in ((letter,), (letter, NOT))
+        if follows_only_jointly(premises, truth_table(literal, letters), letters)
+    )
 
 
 JOINT_LITERALS = "joint_literals"
@@ -171,10 +184,10 @@ def is_right_conclusion(
 ) -> bool:
     """Whether `text` answers a propositional question under the rule of its level.
 
-    JOINT_LITERALS: a conjunction of two literals over different letters, each of which follows
-    from all premises together and from no single one. ANY_CONCLUSION: whatever follows and is
-    neither a bare letter nor a tautology, which is what reasoning-gym pays in full. A text that is
-    no formula is never right.
+    JOINT_LITERALS: the conjunction, in any order, of all the literals that follow from the
+    premises together and from no single one. ANY_CONCLUSION: whatever follows and is neither a
+    bare letter nor a tautology, which is what reasoning-gym pays in full. A text that is no
+    formula is never right.
 
     Raises:
         FormulaError: when a premise is no formula over `letters`.
@@ -185,11 +198,7 @@ def is_right_conclusion(
     except FormulaError:
         return False
     if rule == JOINT_LITERALS:
-        literals = two_literals(formula)
-        return literals is not None and all(
-            follows_only_jointly(tables, truth_table(literal, letters), letters)
-            for literal in literals
-        )
+        return literals(formula) == joint_literals(tables, letters)
     table = truth_table(formula, letters)
     trivial = len(formula) == 1 or table == every_row(letters)
     return not trivial and entails(conjunction(tables, letters), table)

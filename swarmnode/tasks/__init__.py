@@ -4,6 +4,7 @@ The scorer process makes a Catalogue. Importing this package loads no reasoning-
 process may check names (`check`, `levels_of`) and print baselines.
 """
 
+from swarmnode.tasks.baselines import baseline
 from swarmnode.tasks.catalogue import Catalogue, Instance
 from swarmnode.tasks.errors import NoQuestion, RefusedTask, TaskError, UnknownTask
 from swarmnode.tasks.levels import EASY, LEVELS, PAPER
@@ -23,6 +24,7 @@ __all__ = [
     "RefusedTask",
     "TaskError",
     "UnknownTask",
+    "baseline",
     "check",
     "levels_of",
 ]

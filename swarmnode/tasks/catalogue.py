@@ -10,7 +10,7 @@ Source: protocol/README.md (streams, held-out rule, fingerprints), DESIGN.md sec
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -27,8 +27,8 @@ REFERENCE_SWARM = bytes(swarmproto.SWARM_ID_BYTES)
 EVALUATION_KEY = hashlib.sha256(b"swarmnode evaluation stream").digest()
 
 CACHED_QUESTIONS = 8192
-SCAN_PER_QUESTION = 400
-"""Indices looked at per wanted question before a level counts as too small."""
+FRUITLESS_INDICES = 5000
+"""Indices in a row without a wanted question, after which a level counts as too small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +74,10 @@ class Catalogue:
         Raises UnknownTask, RefusedTask, and NoQuestion when the stream ends before.
         """
         seed = swarmproto.stream_seed(self._swarm_id, public_key, task, level)
-        drawn: list[Instance] = []
-        next_index = start
-        for instance in self._scan(seed, task, level, start, count):
-            if len(drawn) == count:
-                break
-            next_index = instance.question.index + 1
-            if not instance.held_out:
-                drawn.append(instance)
-        return _enough(drawn, count, task, level), next_index
+        drawn = self._collect(
+            seed, task, level, start, count, lambda instance: not instance.held_out
+        )
+        return drawn, drawn[-1].question.index + 1 if drawn else start
 
     def held_out(self, task: str, level: str, count: int) -> list[Instance]:
         """The first `count` evaluation questions: held out, with distinct texts.
@@ -90,13 +85,15 @@ class Catalogue:
         Raises UnknownTask, RefusedTask, and NoQuestion when the level has fewer.
         """
         seed = swarmproto.stream_seed(REFERENCE_SWARM, EVALUATION_KEY, task, level)
-        found: dict[str, Instance] = {}
-        for instance in self._scan(seed, task, level, 0, count):
-            if len(found) == count:
-                break
-            if instance.held_out:
-                found.setdefault(instance.question.text, instance)
-        return _enough(list(found.values()), count, task, level)
+        seen: set[str] = set()
+
+        def unseen(instance: Instance) -> bool:
+            text = instance.question.text
+            new = instance.held_out and text not in seen
+            seen.add(text)
+            return new
+
+        return self._collect(seed, task, level, 0, count, unseen)
 
     def warm_start_pairs(
         self, task: str, level: str, seed: int, count: int
@@ -133,12 +130,32 @@ class Catalogue:
         question = instance.question
         return native.score(question.task, question.level, instance.seed, question.index, text)
 
-    def _scan(self, seed: int, task: str, level: str, start: int, count: int) -> Iterator[Instance]:
-        stop = min(start + SCAN_PER_QUESTION * (count + 1), swarmproto.INDEX_MAX + 1)
-        for index in range(start, stop):
+    def _collect(
+        self,
+        seed: int,
+        task: str,
+        level: str,
+        start: int,
+        count: int,
+        wanted: Callable[[Instance], bool],
+    ) -> list[Instance]:
+        found: list[Instance] = []
+        fruitless = 0
+        for index in range(start, swarmproto.INDEX_MAX + 1):
+            if len(found) == count or fruitless == FRUITLESS_INDICES:
+                break
             instance = self._instance(seed, task, level, index)
-            if instance is not None:
-                yield instance
+            if instance is not None and wanted(instance):
+                found.append(instance)
+                fruitless = 0
+            else:
+                fruitless += 1
+        if len(found) < count:
+            raise NoQuestion(
+                f"{task}:{level} gave {len(found)} of {count} questions; ask for fewer or take "
+                "another level"
+            )
+        return found
 
 
 def _make_instance(seed: int, task: str, level: str, index: int) -> Instance | None:
@@ -159,12 +176,3 @@ def _fits(draft: Draft) -> bool:
         len(draft.text.encode()) <= swarmproto.QUESTION_BYTES_MAX
         and 0 < len(draft.answer.encode()) <= swarmproto.ANSWER_BYTES_MAX
     )
-
-
-def _enough(found: list[Instance], count: int, task: str, level: str) -> list[Instance]:
-    if len(found) < count:
-        raise NoQuestion(
-            f"{task}:{level} gave {len(found)} of {count} questions; ask for fewer or take "
-            "another level"
-        )
-    return found

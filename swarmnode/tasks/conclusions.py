@@ -1,13 +1,11 @@
-"""Our propositional questions: two facts, six implications, and the two letters they prove.
+"""Our propositional questions: four facts, four equivalences, and the four literals they prove.
 
 reasoning-gym pays full marks for any entailed formula that is no tautology, so a weak disjunction
-or a premise answers most of its questions. Here the question asks for the two letters that follow
-from the statements together though neither follows from a single one. Each fact is the condition
-of one implication and so proves its consequence; four implications are idle. Letters and orders
-are drawn per question, and every letter of an implication occurs in no other, so that neither a
-fixed text nor letters copied from two places are right often: who takes the consequences of any
-two implications is right once in fifteen. Notation and the rule of what is right are those of
-swarmnode/logic.py.
+or a premise answers most of its questions. Here the question asks for all literals that follow
+from the statements together though none of them follows from a single one: each equivalence ties
+a letter to the letter of a fact or to its negation. Signs are drawn independently, so that an
+answer which ignores facts, or equivalences, or both, is right once in sixteen. Notation and the
+rule of what is right are those of swarmnode/logic.py.
 
 Knows no reasoning-gym. Source: simulation.md section 7.
 """
@@ -17,11 +15,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from swarmnode.logic import AND, IMPLIES, JOINT_LITERALS
+from swarmnode.logic import AND, IFF, JOINT_LITERALS, NOT
 from swarmnode.tasks.drafts import Draft
 
-LETTERS = "KLMNOPQRSTUVWXYZ"
-IDLE_IMPLICATIONS = 4
+KNOWN = "ABCD"
+UNKNOWN = "PQRS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,24 +29,29 @@ class JointConclusions:
     def draft(self, seed: int, index: int) -> Draft:
         """See DraftSource; never None."""
         random = Random(seed + index)
-        letters = random.sample(LETTERS, 4 + 2 * IDLE_IMPLICATIONS)
-        facts, proven, idle = letters[:2], letters[2:4], letters[4:]
-        pairs = [*zip(facts, proven, strict=True), *zip(idle[::2], idle[1::2], strict=True)]
-        random.shuffle(pairs)
-        premises = [*facts, *(f"{one} {IMPLIES} {other}" for one, other in pairs)]
+        facts, equivalences, conclusions = [], [], []
+        for known, unknown in zip(KNOWN, UNKNOWN, strict=True):
+            fact_holds, alike = random.random() < 0.5, random.random() < 0.5
+            sides = [known, _literal(unknown, alike)]
+            if random.random() < 0.5:
+                sides.reverse()
+            facts.append(_literal(known, fact_holds))
+            equivalences.append(f" {IFF} ".join(sides))
+            conclusions.append(_literal(unknown, fact_holds == alike))
+        premises = facts + equivalences
         return Draft(
-            text=_question(premises),
-            answer=f"{proven[0]} {AND} {proven[1]}",
+            text=(
+                f"Given: {'; '.join(premises)}. Which literals follow from these statements "
+                "together, but from no single one?"
+            ),
+            answer=f" {AND} ".join(conclusions),
             metadata={
                 "rule": JOINT_LITERALS,
                 "premises": premises,
-                "variables": sorted(letters),
+                "variables": list(KNOWN + UNKNOWN),
             },
         )
 
 
-def _question(premises: list[str]) -> str:
-    return (
-        f"Given: {'; '.join(premises)}. "
-        "Which two letters follow from these statements together, but from no single one?"
-    )
+def _literal(letter: str, sign: bool) -> str:
+    return letter if sign else NOT + letter

@@ -29,8 +29,8 @@ from the stripped reference answer a verifier needs nothing else.
 
 propositional_logic's rule is "any_conclusion" at `paper` (what reasoning-gym's own verifier pays:
 any entailed formula that is neither a bare letter nor a tautology) and "joint_literals" at `easy`
-(a conjunction of two literals, each entailed by all premises together and by no
-single one). The canonical answer that a model should write is the question's `answer`.
+(the conjunction, in any order, of all literals that the premises entail together and none entails
+alone). The canonical answer that a model should write is the question's `answer`.
 """
 
 from __future__ import annotations
@@ -248,8 +248,8 @@ LEVELS: Mapping[str, Mapping[str, Level]] = MappingProxyType(
             ),
             EASY: Level(
                 JointConclusions(),
-                "our own questions: two facts and six implications over 12 of 16 letters; "
-                "right is the pair of letters that only statements together prove",
+                "our own questions: four facts and four equivalences; right is the conjunction of "
+                "the four literals that only statements together prove",
             ),
         },
     }

@@ -43,6 +43,9 @@ def _formulas(letters: str) -> Iterator[str]:
     for left, middle, right in combinations(letters, 3):
         yield f"({left} ∨ {middle} ∨ {right})"
         yield f"((¬{left} ∨ ¬{middle}) ∨ ¬{right})"
+    for signs in product(("", "¬"), repeat=4):
+        yield " ∧ ".join(map("".join, zip(signs, letters, strict=False)))
+        yield " ∨ ".join(map("".join, zip(signs, letters, strict=False)))
 
 
 def heuristics(task: str, pairs: Sequence[tuple[str, str]]) -> dict[str, Heuristic]:
@@ -153,7 +156,7 @@ def _lookup(pairs: Sequence[tuple[str, str]], place: int) -> Heuristic:
 
 
 def _conclusions() -> dict[str, Heuristic]:
-    """Copies and joins of premises, and pairs of letters by place or rank."""
+    """Copies and joins of premises, and the question's literals with signs copied or flipped."""
     rules: dict[str, Heuristic] = {
         f"premise {place}": partial(_copy, _premises, place) for place in range(8)
     }
@@ -161,9 +164,12 @@ def _conclusions() -> dict[str, Heuristic]:
         rules[f"premise {first} {operator} premise {second}"] = partial(
             _joined, _premises, first, second, operator
         )
-    lists = {"letter": _letters, "conditional letter": _conditional_letters, "ranked": _ranked}
-    for (name, split), (first, second) in product(lists.items(), combinations(range(14), 2)):
-        rules[f"{name} {first} ∧ {name} {second}"] = partial(_joined, split, first, second, "∧")
+    rules["all premises"] = lambda text: " ∧ ".join(f"({one})" for one in _premises(text))
+    rules["all bare premises"] = lambda text: " ∧ ".join(_facts(text))
+    rules["signs of the letters asked for"] = _asked_literals
+    rules["flipped signs of the letters asked for"] = lambda text: _flipped(_asked_literals(text))
+    rules["signs of the facts"] = _fact_signs
+    rules["flipped signs of the facts"] = lambda text: _flipped(_fact_signs(text))
     return rules
 
 
@@ -180,15 +186,25 @@ def _premises(text: str) -> list[str]:
     return listed.partition(". ")[0].split("; ") if listed else re.findall(r"\d\. (.+)", text)
 
 
-def _letters(text: str) -> list[str]:
-    return re.findall(r"[A-Z]", " ".join(_premises(text)))
+def _facts(text: str) -> list[str]:
+    return [premise for premise in _premises(text) if len(premise) <= 2]
 
 
-def _conditional_letters(text: str) -> list[str]:
-    """The letters of the statements that are no bare letters, without those that are."""
-    premises = _premises(text)
-    return [letter for letter in _letters(text) if letter not in premises]
+def _asked(text: str) -> list[str]:
+    """The literals of letters that no fact is about, as they are written."""
+    known = {fact[-1] for fact in _facts(text)}
+    written = re.findall(r"¬?[A-Z]", " ".join(_premises(text)))
+    return list(dict.fromkeys(literal for literal in written if literal[-1] not in known))
 
 
-def _ranked(text: str) -> list[str]:
-    return sorted(set(_letters(text)))
+def _asked_literals(text: str) -> str:
+    return " ∧ ".join(_asked(text))
+
+
+def _fact_signs(text: str) -> str:
+    pairs = zip(_facts(text), _asked(text), strict=False)
+    return " ∧ ".join(fact[:-1] + literal[-1] for fact, literal in pairs)
+
+
+def _flipped(literals: str) -> str:
+    return re.sub(r"¬?[A-Z]", lambda found: found[0][1:] or f"¬{found[0]}", literals)

@@ -79,12 +79,12 @@ def test_any_text_gets_a_finite_score_between_0_and_1(task: str, text: str) -> N
         ("Q ∧ ¬R", 0.0),  # contradicts the premises
         ("Q ∧ ¬¬R", 0.0),  # no literal
         ("Q ∧ T", 0.0),  # does not follow
-        ("Q ∧ R ∧ P", 0.0),  # more than was asked
+        ("Q ∧ R ∧ P", 0.0),  # a premise besides
         ("Q ∧ U", 0.0),  # a variable of its own
         ("Q R", 0.0),
     ],
 )
-def test_a_joint_conclusion_is_two_literals_that_each_need_two_premises(
+def test_a_joint_conclusion_is_all_the_literals_that_need_two_premises(
     conclusion: str, score: float
 ) -> None:
     assert verify("propositional_logic", "Q ∧ R", JOINT, conclusion) == score

@@ -1,0 +1,222 @@
+"""Questions are regenerated exactly, held-out ones stay unseen, and wrong names name the remedy."""
+
+from __future__ import annotations
+
+import decimal
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from itertools import islice
+
+import pytest
+
+import swarmproto
+from swarmnode.tasks import (
+    DEFAULT,
+    EASY,
+    ENABLED,
+    LEVELS,
+    REFUSED,
+    Catalogue,
+    NoQuestion,
+    RefusedTask,
+    UnknownTask,
+    baseline,
+    check,
+    levels_of,
+)
+
+SWARM = hashlib.sha256(b"a swarm").digest()
+KEY = hashlib.sha256(b"a peer").digest()
+ALL_LEVELS = [(task, level) for task in LEVELS for level in LEVELS[task]]
+OTHERS = [("chain_sum", DEFAULT), ("spell_backward", DEFAULT), ("gcd", DEFAULT)]
+
+SAMPLE_IN_ANOTHER_PROCESS = """
+import hashlib, json, sys
+from tests.unit.test_tasks import ALL_LEVELS, OTHERS, described
+print(json.dumps([described(task, level) for task, level in ALL_LEVELS + OTHERS]))
+"""
+
+
+def described(task: str, level: str) -> list[object]:
+    """A digest of questions, answers and metadata far apart in a stream, and the fingerprint."""
+    catalogue = Catalogue(SWARM)
+    digest = hashlib.sha256()
+    for index in (0, 1, 2, 500, 10**6, 2**32 - 1):
+        try:
+            instance = catalogue.question(KEY, task, level, index)
+        except NoQuestion:
+            continue
+        question = instance.question
+        told = [question.text, question.answer, instance.metadata, instance.held_out]
+        digest.update(json.dumps(told, sort_keys=True).encode())
+    return [task, level, digest.hexdigest(), catalogue.fingerprint(task, level).hex()]
+
+
+def test_questions_are_the_same_in_another_process_with_another_hash_seed() -> None:
+    output = subprocess.run(
+        [sys.executable, "-c", SAMPLE_IN_ANOTHER_PROCESS],
+        env={**os.environ, "PYTHONHASHSEED": "4242"},
+        capture_output=True,
+        check=True,
+        text=True,
+        timeout=100,
+    ).stdout
+    assert json.loads(output) == [described(task, level) for task, level in ALL_LEVELS + OTHERS]
+
+
+@pytest.mark.parametrize(("task", "level"), ALL_LEVELS)
+def test_a_question_depends_on_swarm_key_task_level_and_index(task: str, level: str) -> None:
+    texts = {
+        Catalogue(swarm).question(key, task, level, index).question.text
+        for swarm in (SWARM, KEY)
+        for key in (SWARM, KEY)
+        for index in _indices_with_questions(task, level, swarm, key)
+    }
+    assert len(texts) > 8
+
+
+def _indices_with_questions(task: str, level: str, swarm: bytes, key: bytes) -> list[int]:
+    instances, _ = Catalogue(swarm).draw(key, task, level, 7, 3)
+    return [instance.question.index for instance in instances]
+
+
+@pytest.mark.parametrize(("task", "level"), ALL_LEVELS)
+def test_no_held_out_question_is_drawn_or_warm_started_on(task: str, level: str) -> None:
+    catalogue = Catalogue(SWARM)
+    drawn, next_index = catalogue.draw(KEY, task, level, 0, 60)
+    pairs = catalogue.warm_start_pairs(task, level, seed=3, count=60)
+    texts = [instance.question.text for instance in drawn] + [text for text, _ in pairs]
+    assert len(texts) == 120
+    assert not any(swarmproto.is_held_out(task, level, text) for text in texts)
+    assert next_index == drawn[-1].question.index + 1
+
+
+@pytest.mark.parametrize(("task", "level"), ALL_LEVELS)
+def test_evaluation_questions_are_held_out_and_distinct(task: str, level: str) -> None:
+    instances = Catalogue(SWARM).held_out(task, level, 20)
+    texts = {instance.question.text for instance in instances}
+    assert len(texts) == 20
+    assert all(swarmproto.is_held_out(task, level, text) for text in texts)
+    assert instances == Catalogue(KEY).held_out(task, level, 20)
+
+
+def test_draws_continue_without_gap_or_repetition() -> None:
+    catalogue = Catalogue(SWARM)
+    whole, end = catalogue.draw(KEY, "bf", EASY, 0, 12)
+    first, between = catalogue.draw(KEY, "bf", EASY, 0, 5)
+    second, end_again = catalogue.draw(KEY, "bf", EASY, between, 7)
+    assert first + second == whole
+    assert end == end_again
+
+
+@pytest.mark.parametrize("task", LEVELS)
+def test_easy_levels_have_at_least_1000_distinct_questions(task: str) -> None:
+    catalogue = Catalogue(SWARM)
+    seen: set[str] = set()
+    for index in range(8000):
+        seen.add(catalogue.question(KEY, task, EASY, index).question.text)
+        if len(seen) == 1000:
+            return
+    pytest.fail(f"{len(seen)} distinct questions in 8000")
+
+
+def test_fingerprints_differ_between_levels_and_not_between_swarms() -> None:
+    fingerprints = {Catalogue(SWARM).fingerprint(task, level) for task, level in ALL_LEVELS}
+    assert len(fingerprints) == len(ALL_LEVELS)
+    assert Catalogue(KEY).fingerprint("bf", EASY) in fingerprints
+
+
+def test_an_unknown_task_is_answered_with_the_nearest_name() -> None:
+    with pytest.raises(UnknownTask, match=r"^unknown task 'base_convertion'; did you mean 'base_c"):
+        check("base_convertion", EASY)
+    with pytest.raises(UnknownTask, match=r"choose one of arc_1d, base_conversion"):
+        check("zzzzzz", EASY)
+
+
+def test_an_unknown_level_is_answered_with_the_levels_that_exist() -> None:
+    with pytest.raises(UnknownTask, match=r"^task 'bf' has no level 'hard'; choose paper or easy$"):
+        Catalogue(SWARM).question(KEY, "bf", "hard", 0)
+    with pytest.raises(UnknownTask, match=r"choose default$"):
+        check("chain_sum", EASY)
+
+
+@pytest.mark.parametrize("task", sorted(REFUSED))
+def test_a_refused_task_names_its_reason_in_one_line(task: str) -> None:
+    with pytest.raises(RefusedTask) as refusal:
+        Catalogue(SWARM).question(KEY, task, DEFAULT, 0)
+    assert REFUSED[task] in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_every_task_of_reasoning_gym_is_a_task_of_ours_enabled_or_refused() -> None:
+    from reasoning_gym.factory import DATASETS
+
+    assert set(DATASETS) == {*LEVELS, *ENABLED, *REFUSED}
+    assert len(DATASETS) == len(LEVELS) + len(ENABLED) + len(REFUSED)
+
+
+@pytest.mark.parametrize(("task", "level"), OTHERS)
+def test_other_tasks_are_scored_by_reasoning_gym(task: str, level: str) -> None:
+    catalogue = Catalogue(SWARM)
+    (instance,), _ = catalogue.draw(KEY, task, level, 0, 1)
+    assert levels_of(task) == (DEFAULT,)
+    assert catalogue.native_score(instance, f" {instance.question.answer}\n") == 1.0
+    assert catalogue.native_score(instance, "certainly not") < 0.5
+    assert catalogue.native_score(instance, "9" * 100_000) == 0.0
+
+
+def test_the_nine_tasks_are_never_scored_by_reasoning_gym() -> None:
+    catalogue = Catalogue(SWARM)
+    with pytest.raises(RefusedTask, match="use our verifier"):
+        catalogue.native_score(catalogue.question(KEY, "binary_matrix", EASY, 0), "exit(3)")
+
+
+def test_generation_leaves_stdout_and_the_decimal_context_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with decimal.localcontext(decimal.Context(prec=3, rounding=decimal.ROUND_DOWN)):
+        rounded = described("decimal_arithmetic", "paper")
+        assert decimal.getcontext().prec == 3
+    assert rounded == described("decimal_arithmetic", "paper")
+    described("bf", "paper")
+    assert capsys.readouterr().out == ""
+
+
+def test_too_many_evaluation_questions_are_refused_with_a_remedy() -> None:
+    with pytest.raises(NoQuestion, match=r"of 3000 questions; ask for fewer"):
+        Catalogue(SWARM).held_out("fraction_simplification", EASY, 3000)
+
+
+def test_the_whole_index_range_is_asked_and_its_end_is_told() -> None:
+    catalogue = Catalogue(SWARM)
+    last = swarmproto.INDEX_MAX
+    assert catalogue.question(KEY, "binary_matrix", EASY, last).question.index == last
+    with pytest.raises(NoQuestion):
+        catalogue.draw(KEY, "binary_matrix", EASY, last, 2)
+
+
+def test_names_and_baselines_are_known_without_reasoning_gym() -> None:
+    code = (
+        "import sys; from swarmnode.tasks import baseline, check; check('gcd', 'default'); "
+        "baseline('bf', 'easy'); sys.exit('reasoning_gym' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_every_level_has_a_published_baseline_and_easy_ones_are_at_most_a_tenth() -> None:
+    for task, level in ALL_LEVELS:
+        success = baseline(task, level)
+        assert success is not None
+        assert level != EASY or success <= 0.1, (task, success)
+    assert baseline("gcd", DEFAULT) is None
+
+
+def test_enabled_tasks_score_their_own_answers() -> None:
+    catalogue = Catalogue(SWARM)
+    quick = sorted(ENABLED - {"futoshiki", "zebra_puzzles", "sudoku", "mini_sudoku", "arc_agi"})
+    for task in islice(quick, 0, None, 4):
+        (instance,), _ = catalogue.draw(KEY, task, DEFAULT, 0, 1)
+        assert catalogue.native_score(instance, instance.question.answer) >= 0.99
