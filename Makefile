@@ -3,7 +3,7 @@
 #   make test            linters, types, import rules and the whole test suite
 #   make check           the linters alone
 #   make test-real       the tests that start the real program many times
-#   make bench NAME=...  one benchmark: engine, tasks
+#   make bench NAME=...  one benchmark: engine, round, tasks
 #   make system          what apt or brew must bring
 # TORCH_INDEX=URL installs torch from another index, for instance a CUDA build.
 
@@ -15,11 +15,12 @@ SUITABLE := import sys, venv, ensurepip, sysconfig, pathlib; \
   sys.exit(not (sys.version_info[:2] == (3, 11) \
   and (pathlib.Path(sysconfig.get_path("include")) / "Python.h").exists()))
 TEST_WORKERS ?= 2
+BENCH_tasks := task_attack
 
 .PHONY: demo test test-real check bench system install docs
 
 demo: $(STAMP)
-	@$(BIN)/swarmnode simulate --preset demo
+	@$(BIN)/swarmnode simulate
 
 test: $(STAMP) check
 	@$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile -m "not real"
@@ -34,8 +35,8 @@ check: $(STAMP)
 	@$(BIN)/lint-imports
 
 bench: $(STAMP)
-	@test -n "$(NAME)" || { echo "make bench needs NAME=engine or NAME=tasks"; exit 2; }
-	@$(BIN)/python -m tests.benchmarks.$(NAME)
+	@test -n "$(NAME)" || { echo "make bench needs NAME=engine, NAME=round or NAME=tasks"; exit 2; }
+	@$(BIN)/python -m tests.benchmarks.$(or $(BENCH_$(NAME)),$(NAME))
 
 docs: $(STAMP)
 	@$(BIN)/python -m tests.documentation

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from swarmnode.sim.console import progress_line, results_table
 from swarmnode.sim.study import Arm
-from swarmnode.sim.summary import Run, summarize
+from swarmnode.sim.summary import Run, mean_reward, summarize
 from swarmnode.types import RoundReport
 
 LINE_EVERY_SECONDS = 2.0
@@ -25,6 +25,7 @@ class Screen:
         self._started = time.monotonic()
         self._last_line = 0.0
         self._since: list[RoundReport] = []
+        self._start: float | None = None
 
     def starting(self, nodes: int, arms: int) -> None:
         """Say what is about to happen."""
@@ -43,11 +44,14 @@ class Screen:
     def round_ended(self, arm: Arm, reports: Sequence[RoundReport]) -> None:
         """A round has ended; not every one gets a line."""
         self._since += reports
+        if reports[0].round == 0:
+            self._start = mean_reward(reports, "held_out")
         now = time.monotonic()
         number, rounds = reports[0].round, arm.settings.simulation.rounds
         told = reports[0].evaluation is not None or number == 1
         if told or now - self._last_line >= LINE_EVERY_SECONDS:
-            self._say(progress_line(number, rounds, self._since, now - self._started))
+            elapsed = now - self._started
+            self._say(progress_line(number, rounds, self._since, elapsed, start=self._start))
             self._since = []
             self._last_line = now
 

@@ -1,6 +1,5 @@
 """What a simulation leaves on disk: one folder a run, a line of JSON per node and round.
 
-    OUT/settings.json                  the resolved settings
     OUT/runs/4-4-seed0/rounds.jsonl    a RoundReport a line
     OUT/runs/4-4-seed0/done            written when the run is whole: the digest of its settings
     OUT/summary.json report.html curves.png
