@@ -41,13 +41,11 @@ class WarmStartSettings(Section):
     """Steps of a specialist after the base; 0 leaves it out."""
     pairs_per_task: PositiveInt = 500
     """Questions and answers of each of its tasks that a specialist learns from."""
-    batch_size: PositiveInt = 32
+    batch_size: PositiveInt = 16
     """Questions and answers in a step."""
     learning_rate: Annotated[float, Field(gt=0, le=1)] = 1e-2
-    """Highest learning rate of AdamW, which trains embeddings and norms, reached after the first
-    tenth of the steps."""
-    matrix_learning_rate: Annotated[float, Field(gt=0, le=1)] = 1.5e-2
-    """Highest learning rate of Muon, which trains the layers' matrices."""
+    """Highest learning rate, of Muon for the layers' matrices and of AdamW for the rest, reached
+    after the first tenth of the steps."""
     weight_decay: Annotated[float, Field(ge=0, le=1)] = 0.01
     """Weight decay, per unit of learning rate."""
 
@@ -59,7 +57,7 @@ class PolicySettings(Section):
     """The model's name: `tiny`, the built-in one."""
     temperature: Annotated[float, Field(gt=0, le=10)] = 1.0
     """Sampling temperature; log-probs are those of the distribution at this temperature."""
-    max_new_tokens: Annotated[int, Field(ge=1, le=4096)] = 13
+    max_new_tokens: Annotated[int, Field(ge=1, le=4096)] = 20
     """Longest completion in tokens, the end token included; a longer one is cut off."""
     tiny: TinySettings = TinySettings()
     """The shape of `tiny`."""

@@ -39,7 +39,6 @@ class WarmStartPlan:
     steps: int
     batch_size: int
     learning_rate: float
-    matrix_learning_rate: float
     weight_decay: float
     seed: int
 
@@ -111,7 +110,7 @@ def _train(policy: Policy, pairs: Sequence[tuple[str, str]], plan: WarmStartPlan
         torch.nn.utils.clip_grad_norm_(parameters, _CLIP_NORM)
         adam.param_groups[0]["lr"] = plan.learning_rate * share
         adam.step()
-        muon.step(plan.matrix_learning_rate * share, plan.weight_decay)
+        muon.step(plan.learning_rate * share, plan.weight_decay)
         if step >= plan.steps - tail:
             losses.append(loss.item())
     policy.model.zero_grad()

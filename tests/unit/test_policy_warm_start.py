@@ -21,7 +21,6 @@ PLAN = WarmStartPlan(
     steps=4,
     batch_size=16,
     learning_rate=1e-2,
-    matrix_learning_rate=1.5e-2,
     weight_decay=0.01,
     seed=1,
 )
@@ -68,7 +67,6 @@ def test_the_same_arguments_lead_to_the_same_weights() -> None:
         replace(PLAN, seed=2),
         replace(PLAN, steps=5),
         replace(PLAN, learning_rate=1e-3),
-        replace(PLAN, matrix_learning_rate=1e-3),
         replace(PLAN, batch_size=8),
         replace(PLAN, weight_decay=0.5),
     ],
