@@ -1,17 +1,20 @@
-"""Our propositional questions: four facts, four equivalences, and the four literals they prove.
+"""Our propositional questions: facts, equivalences, and the four literals that they prove.
 
 reasoning-gym pays full marks for any entailed formula that is no tautology, so a weak disjunction
 or a premise answers most of its questions. Here the question asks for all literals that follow
 from the statements together though none of them follows from a single one: each equivalence ties
-a letter to the letter of a fact or to its negation. Signs are drawn independently, so that an
-answer which ignores facts, or equivalences, or both, is right once in sixteen. Notation and the
-rule of what is right are those of swarmnode/logic.py.
+a letter to the letter of a fact or to its negation. The four signs of the answer are drawn
+independently, so that an answer which ignores facts, or equivalences, or both, is right once in
+sixteen. Were the signs of the statements drawn independently as well, the number of negations
+would tell about the answer; so it is drawn first, and idle facts make up for the difference.
+Notation and the rule of what is right are those of swarmnode/logic.py.
 
 Knows no reasoning-gym. Source: simulation.md section 7.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -20,6 +23,9 @@ from swarmnode.tasks.drafts import Draft
 
 KNOWN = "ABCD"
 UNKNOWN = "PQRS"
+IDLE = "EF"
+NEGATIONS = (4, 5, 6)
+"""Negations in a question; each is possible for every answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,28 +35,48 @@ class JointConclusions:
     def draft(self, seed: int, index: int) -> Draft:
         """See DraftSource; never None."""
         random = Random(seed + index)
-        facts, equivalences, conclusions = [], [], []
-        for known, unknown in zip(KNOWN, UNKNOWN, strict=True):
-            fact_holds, alike = random.random() < 0.5, random.random() < 0.5
-            sides = [known, _literal(unknown, alike)]
-            if random.random() < 0.5:
-                sides.reverse()
-            facts.append(_literal(known, fact_holds))
+        signs = [random.random() < 0.5 for _ in UNKNOWN]
+        negative_facts, negative_idle = _negations(random, signs)
+        facts = [
+            _literal(letter, place not in negative_facts) for place, letter in enumerate(KNOWN)
+        ]
+        for letter in IDLE:
+            idle = _literal(letter, letter not in negative_idle)
+            facts.insert(random.randrange(len(facts) + 1), idle)
+        equivalences = []
+        for place, (known, unknown) in enumerate(zip(KNOWN, UNKNOWN, strict=True)):
+            sides = [known, _literal(unknown, signs[place] == (place not in negative_facts))]
+            random.shuffle(sides)
             equivalences.append(f" {IFF} ".join(sides))
-            conclusions.append(_literal(unknown, fact_holds == alike))
         premises = facts + equivalences
         return Draft(
             text=(
                 f"Given: {'; '.join(premises)}. Which literals follow from these statements "
                 "together, but from no single one?"
             ),
-            answer=f" {AND} ".join(conclusions),
+            answer=f" {AND} ".join(map(_literal, UNKNOWN, signs)),
             metadata={
                 "rule": JOINT_LITERALS,
                 "premises": premises,
-                "variables": list(KNOWN + UNKNOWN),
+                "variables": list(KNOWN + IDLE + UNKNOWN),
             },
         )
+
+
+def _negations(random: Random, signs: Sequence[bool]) -> tuple[set[int], list[str]]:
+    """The places of negative facts, and the negative ones of the idle letters.
+
+    A negative answer costs one negation, in its fact or in its equivalence; a positive one none,
+    or one in each.
+    """
+    negative = [place for place, sign in enumerate(signs) if not sign]
+    positive = [place for place, sign in enumerate(signs) if sign]
+    rest = random.choice(NEGATIONS) - len(negative)
+    counts = [(rest - idle) // 2 for idle in range(len(IDLE) + 1) if (rest - idle) % 2 == 0]
+    doubled = random.choice([count for count in counts if 0 <= count <= len(positive)])
+    facts = {place for place in negative if random.random() < 0.5}
+    facts.update(random.sample(positive, doubled))
+    return facts, random.sample(IDLE, rest - 2 * doubled)
 
 
 def _literal(letter: str, sign: bool) -> str:

@@ -248,7 +248,7 @@ LEVELS: Mapping[str, Mapping[str, Level]] = MappingProxyType(
             ),
             EASY: Level(
                 JointConclusions(),
-                "our own questions: four facts and four equivalences; right is the conjunction of "
+                "our own questions: six facts and four equivalences; right is the conjunction of "
                 "the four literals that only statements together prove",
             ),
         },

@@ -138,21 +138,28 @@ def _grids() -> dict[str, Heuristic]:
 
 
 def _lookups(pairs: Sequence[tuple[str, str]]) -> dict[str, Heuristic]:
-    """For each place: the commonest answer of the sample among questions with the same token."""
-    return {
-        f"commonest answer by token {place}": _lookup(pairs, place)
+    """The commonest answer of the sample among questions that share a token or another feature."""
+    rules = {
+        f"commonest answer by token {place}": _lookup(pairs, partial(_token, place))
         for place in (*range(LOOKUP_TOKENS), *range(-LOOKUP_TOKENS, 0))
     }
+    rules["commonest answer by length"] = _lookup(pairs, lambda text: str(len(text)))
+    rules["commonest answer by negations"] = _lookup(pairs, lambda text: str(text.count("¬")))
+    return rules
 
 
-def _lookup(pairs: Sequence[tuple[str, str]], place: int) -> Heuristic:
+def _token(place: int, text: str) -> str | None:
+    return _pick(_tokens(text), place)
+
+
+def _lookup(pairs: Sequence[tuple[str, str]], feature: Callable[[str], str | None]) -> Heuristic:
     counts: defaultdict[str | None, Counter[str]] = defaultdict(Counter)
     for text, answer in pairs:
-        counts[_pick(_tokens(text), place)][answer] += 1
+        counts[feature(text)][answer] += 1
     commonest: Mapping[str | None, str] = {
-        token: answers.most_common(1)[0][0] for token, answers in counts.items()
+        value: answers.most_common(1)[0][0] for value, answers in counts.items()
     }
-    return lambda text: commonest.get(_pick(_tokens(text), place))
+    return lambda text: commonest.get(feature(text))
 
 
 def _conclusions() -> dict[str, Heuristic]:
