@@ -13,6 +13,7 @@ from itertools import islice
 import pytest
 
 import swarmproto
+from swarmnode.rewards import verify
 from swarmnode.tasks import (
     DEFAULT,
     EASY,
@@ -101,6 +102,14 @@ def test_evaluation_questions_are_held_out_and_distinct(task: str, level: str) -
     assert len(texts) == 20
     assert all(swarmproto.is_held_out(task, level, text) for text in texts)
     assert instances == Catalogue(KEY).held_out(task, level, 20)
+
+
+@pytest.mark.parametrize(("task", "level"), ALL_LEVELS)
+def test_the_reference_answer_is_right_for_our_verifier(task: str, level: str) -> None:
+    instances, _ = Catalogue(SWARM).draw(KEY, task, level, 0, 100)
+    for instance in instances:
+        answer = instance.question.answer
+        assert verify(task, answer, instance.metadata, answer) == 1.0
 
 
 def test_draws_continue_without_gap_or_repetition() -> None:
