@@ -8,6 +8,18 @@ Two neighbouring pieces fuse into a phrase when one of them (one that never occu
 hardly ever occurs without the other in its origin, so that template sentences become single tokens
 while all that answers are made of stays in small pieces; a digit only fuses with a long phrase.
 Every character that was seen stays a token of its own, and 256 byte tokens stand for the rest.
+
+The committed vocabulary.json was made by
+
+    python -c '
+    import json
+    from swarmnode.tasks import Catalogue
+    from swarmnode.tasks.levels import LEVELS
+    for task in sorted(LEVELS):
+        for level in ("easy", "paper"):
+            for pair in Catalogue(bytes(32)).warm_start_pairs(task, level, 0, 500):
+                print(json.dumps([task + level, *pair]))
+    ' | python -m swarmnode.policy.build_vocabulary > swarmnode/policy/vocabulary.json
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from swarmnode.config.policy import WarmStartSettings
 from swarmnode.policy.optimizer import Muon
 from swarmnode.policy.policy import Policy
 from swarmnode.policy.weights import WeightsCache, weights_digest
@@ -41,6 +42,28 @@ class WarmStartPlan:
     learning_rate: float
     weight_decay: float
     seed: int
+
+    @classmethod
+    def base(cls, settings: WarmStartSettings, seed: int) -> WarmStartPlan:
+        """The plan of the base that all nodes share."""
+        return cls(
+            settings.base_steps,
+            settings.batch_size,
+            settings.learning_rate,
+            settings.weight_decay,
+            seed,
+        )
+
+    @classmethod
+    def specialist(cls, settings: WarmStartSettings, seed: int) -> WarmStartPlan:
+        """The plan of what a node learns after the base."""
+        return cls(
+            settings.steps,
+            settings.batch_size,
+            settings.skill_learning_rate,
+            settings.weight_decay,
+            seed,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from swarmnode.config.policy import PolicySettings
+from swarmnode.config.policy import PolicySettings, WarmStartSettings
 from swarmnode.policy.loading import load_policy
 from swarmnode.policy.optimizer import orthogonalized
 from swarmnode.policy.policy import Policy
@@ -73,6 +73,14 @@ def test_the_same_arguments_lead_to_the_same_weights() -> None:
 )
 def test_other_arguments_lead_to_other_weights(plan: WarmStartPlan) -> None:
     assert trained(plan) != trained()
+
+
+def test_plans_follow_the_settings() -> None:
+    settings = WarmStartSettings(
+        base_steps=7, steps=3, batch_size=5, learning_rate=0.2, skill_learning_rate=0.1
+    )
+    assert WarmStartPlan.base(settings, 11) == WarmStartPlan(7, 5, 0.2, 0.01, 11)
+    assert WarmStartPlan.specialist(settings, 12) == WarmStartPlan(3, 5, 0.1, 0.01, 12)
 
 
 def test_no_steps_or_no_pairs_change_nothing() -> None:
