@@ -10,8 +10,9 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from swarmnode.types import Scored
 
@@ -24,8 +25,9 @@ ENTRY_POINT_GROUP = "swarmnode.filters"
 class Filter(Protocol):
     """Picks groups; must not change them."""
 
-    wants_dead: bool
-    """Whether groups without both successes and failures are worth fetching for this filter."""
+    @property
+    def wants_dead(self) -> bool:
+        """Whether groups without both successes and failures are worth fetching."""
 
     def select(
         self, candidates: Sequence[Scored], count: int, rng: random.Random
@@ -73,81 +75,76 @@ def draw_peers_first(candidates: Sequence[Scored], count: int, rng: random.Rando
     return drawn
 
 
+@dataclass(frozen=True, slots=True)
 class NonzeroAdvantage:
     """Groups with both successes and failures, drawn at random: the filter of the paper."""
 
-    wants_dead = False
-
-    def __init__(self, draw: Draw) -> None:
-        self._draw = draw
+    draw: Draw
+    wants_dead: ClassVar[bool] = False
 
     def select(
         self, candidates: Sequence[Scored], count: int, rng: random.Random
     ) -> Sequence[Scored]:
         """At most `count` live groups."""
-        return self._draw([scored for scored in candidates if scored.live], count, rng)
+        return self.draw([scored for scored in candidates if scored.live], count, rng)
 
 
+@dataclass(frozen=True, slots=True)
 class Uniform:
     """Any group, drawn at random: what the paper's open swarm did."""
 
-    wants_dead = True
-
-    def __init__(self, draw: Draw) -> None:
-        self._draw = draw
+    draw: Draw
+    wants_dead: ClassVar[bool] = True
 
     def select(
         self, candidates: Sequence[Scored], count: int, rng: random.Random
     ) -> Sequence[Scored]:
         """At most `count` groups."""
-        return self._draw(candidates, count, rng)
+        return self.draw(candidates, count, rng)
 
 
+@dataclass(frozen=True, slots=True)
 class TopReward:
     """The groups with the most successes: rl-swarm's choice, which favours easy questions."""
 
-    wants_dead = True
-
-    def __init__(self, draw: Draw) -> None:
-        self._draw = draw
+    draw: Draw
+    wants_dead: ClassVar[bool] = True
 
     def select(
         self, candidates: Sequence[Scored], count: int, rng: random.Random
     ) -> Sequence[Scored]:
         """At most `count` groups, the highest pass rate first."""
-        shuffled = self._draw(candidates, len(candidates), rng)
+        shuffled = self.draw(candidates, len(candidates), rng)
         return _highest(shuffled, count, lambda scored: scored.pass_rate)
 
 
+@dataclass(frozen=True, slots=True)
 class Learnability:
     """The live groups whose pass rate p is closest to one half: the largest p(1 - p)."""
 
-    wants_dead = False
-
-    def __init__(self, draw: Draw) -> None:
-        self._draw = draw
+    draw: Draw
+    wants_dead: ClassVar[bool] = False
 
     def select(
         self, candidates: Sequence[Scored], count: int, rng: random.Random
     ) -> Sequence[Scored]:
         """At most `count` live groups, the largest variance of a success first."""
-        live = self._draw([s for s in candidates if s.live], len(candidates), rng)
+        live = self.draw([s for s in candidates if s.live], len(candidates), rng)
         return _highest(live, count, lambda scored: scored.pass_rate * (1.0 - scored.pass_rate))
 
 
+@dataclass(frozen=True, slots=True)
 class Fresh:
     """The live groups that arrived last."""
 
-    wants_dead = False
-
-    def __init__(self, draw: Draw) -> None:
-        self._draw = draw
+    draw: Draw
+    wants_dead: ClassVar[bool] = False
 
     def select(
         self, candidates: Sequence[Scored], count: int, rng: random.Random
     ) -> Sequence[Scored]:
         """At most `count` live groups, the newest first."""
-        live = self._draw([s for s in candidates if s.live], len(candidates), rng)
+        live = self.draw([s for s in candidates if s.live], len(candidates), rng)
         return _highest(live, count, lambda scored: scored.received)
 
 
@@ -158,13 +155,12 @@ def _highest(
     return sorted(shuffled, key=rank, reverse=True)[:count]
 
 
+@dataclass(frozen=True, slots=True)
 class Balanced:
     """Live groups, one task after the other, so that a rare task is not crowded out."""
 
-    wants_dead = False
-
-    def __init__(self, draw: Draw) -> None:
-        self._draw = draw
+    draw: Draw
+    wants_dead: ClassVar[bool] = False
 
     def select(
         self, candidates: Sequence[Scored], count: int, rng: random.Random
@@ -174,7 +170,7 @@ class Balanced:
         tasks = sorted({scored.group.question.task for scored in live})
         rng.shuffle(tasks)
         queues = [
-            self._draw([s for s in live if s.group.question.task == task], count, rng)
+            self.draw([s for s in live if s.group.question.task == task], count, rng)
             for task in tasks
         ]
         turns = [queue[turn] for turn in range(count) for queue in queues if turn < len(queue)]
