@@ -41,19 +41,14 @@ class HostedPolicy:
         self._seconds = time.monotonic() - started
 
     def _warm_start(self, order: dict[str, Any]) -> None:
-        plan = self._settings.warm_start
-        folder = order["cache_folder"]
+        settings, folder = self._settings.warm_start, order["cache_folder"]
         cache = None if folder is None else WeightsCache(Path(folder))
-        for steps, pairs, seed in (
-            (plan.base_steps, order["base_pairs"], order["shared_seed"]),
-            (plan.steps, order["skill_pairs"], order["seed"]),
+        for plan, pairs in (
+            (WarmStartPlan.base(settings, order["shared_seed"]), order["base_pairs"]),
+            (WarmStartPlan.specialist(settings, order["seed"]), order["skill_pairs"]),
         ):
-            warm_start(
-                self._policy,
-                [(question, answer) for question, answer in pairs],
-                WarmStartPlan(steps, plan.batch_size, plan.learning_rate, plan.weight_decay, seed),
-                cache,
-            )
+            texts = [(question, answer) for question, answer in pairs]
+            warm_start(self._policy, texts, plan, cache)
 
     def figures(self) -> dict[str, Any]:
         """What the daemon wants to know of a new policy."""

@@ -20,9 +20,9 @@ ExternalBaseline = Literal["peer_group", "receiver_task_mean", "union"]
 class Training(Section):
     """How a round's groups change the policy."""
 
-    learning_rate: float = Field(default=1e-3, gt=0.0)
-    """Adam's step size after the warm-up. 1e-3 suits `tiny`; models of 100 M parameters and more
-    want 1e-6 to 1e-5."""
+    learning_rate: float = Field(default=2e-4, gt=0.0)
+    """Adam's step size after the warm-up. 2e-4 suits `tiny`, which 1e-3 makes forget; models of
+    100 M parameters and more want 1e-6 to 1e-5."""
 
     warmup_steps: int = Field(default=10, ge=0)
     """Optimizer steps over which the learning rate rises linearly to its value; 0 starts at it."""

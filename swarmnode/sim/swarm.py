@@ -122,8 +122,10 @@ async def simulated_swarm(
             seed=simulation.seed,
         )
         nodes.append(build_node(settings, policy, around))
-    figures = await _create_policies(settings, scorer, nodes, cache)
-    examiner = await Examiner.prepare(scorer, levels, settings.evaluation.questions_per_task)
+    figures, examiner = await asyncio.gather(
+        _create_policies(settings, scorer, nodes, cache),
+        Examiner.prepare(scorer, levels, settings.evaluation.questions_per_task),
+    )
     try:
         async with asyncio.TaskGroup() as tasks:
             beside = [task for node in nodes for task in await node.join(tasks)]
@@ -138,32 +140,28 @@ async def simulated_swarm(
 async def _create_policies(
     settings: Settings, scorer: Scorer, nodes: Sequence[Node], cache: Path | None
 ) -> Mapping[str, float]:
+    """Let the hosts make the policies, each as soon as its questions are there."""
     simulation, plan = settings.simulation, settings.policy.warm_start
-    base = await _warm_start_pairs(
-        settings, scorer, [task for task, _ in settings.tasks.pairs], plan.base_pairs_per_task, 0
-    )
-    orders = []
-    for number in range(simulation.nodes):
+    every_task = [task for task, _ in settings.tasks.pairs]
+    base = await _warm_start_pairs(settings, scorer, every_task, plan.base_pairs_per_task, 0)
+
+    async def create(number: int, node: Node) -> Mapping[str, float]:
+        model = simulation.models[number % len(simulation.models)]
         skills = skills_of(settings, number)
-        orders.append(
-            PolicyOrder(
-                policy=settings.policy.model_copy(
-                    update={"model": simulation.models[number % len(simulation.models)]}
-                ).model_dump(),
-                training=settings.training.model_dump(),
-                seed=simulation.seed * 1_000_003 + number,
-                shared_seed=simulation.seed,
-                base_pairs=base,
-                skill_pairs=await _warm_start_pairs(
-                    settings, scorer, skills, plan.pairs_per_task, number + 1
-                ),
-                cache_folder=None if cache is None else str(cache),
-            )
+        order = PolicyOrder(
+            policy=settings.policy.model_copy(update={"model": model}).model_dump(),
+            training=settings.training.model_dump(),
+            seed=simulation.seed * 1_000_003 + number,
+            shared_seed=simulation.seed,
+            base_pairs=base,
+            skill_pairs=await _warm_start_pairs(
+                settings, scorer, skills, plan.pairs_per_task, number + 1
+            ),
+            cache_folder=None if cache is None else str(cache),
         )
-    figures = await asyncio.gather(
-        *(node.policy.create(order) for node, order in zip(nodes, orders, strict=True))
-    )
-    return figures[0]
+        return await node.policy.create(order)
+
+    return (await asyncio.gather(*(create(n, node) for n, node in enumerate(nodes))))[0]
 
 
 async def _warm_start_pairs(
