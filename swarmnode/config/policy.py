@@ -33,17 +33,17 @@ class WarmStartSettings(Section):
     tasks of its node.
     """
 
-    base_steps: Annotated[int, Field(ge=0)] = 1000
+    base_steps: Annotated[int, Field(ge=0)] = 950
     """Steps of the shared base; 0 leaves it out."""
     base_pairs_per_task: PositiveInt = 1000
     """Questions and answers of each task that the base learns from."""
     steps: Annotated[int, Field(ge=0)] = 30
     """Steps of a specialist after the base; 0 leaves it out."""
-    pairs_per_task: PositiveInt = 500
+    pairs_per_task: PositiveInt = 250
     """Questions and answers of each of its tasks that a specialist learns from."""
     batch_size: PositiveInt = 16
     """Questions and answers in a step."""
-    learning_rate: Annotated[float, Field(gt=0, le=1)] = 1e-2
+    learning_rate: Annotated[float, Field(gt=0, le=1)] = 7e-3
     """Highest learning rate of the base, of Muon for the layers' matrices and of AdamW for the
     rest, reached after the first tenth of the steps."""
     skill_learning_rate: Annotated[float, Field(gt=0, le=1)] = 3e-3

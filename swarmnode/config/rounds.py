@@ -39,7 +39,7 @@ class Rounds(Section):
 class Evaluation(Section):
     """How held-out success is measured."""
 
-    every_rounds: int = Field(default=50, ge=1)
+    every_rounds: int = Field(default=75, ge=1)
     """Rounds between evaluations; the start and the last round are always evaluated."""
 
     questions_per_task: int = Field(default=40, ge=1, le=1000)

@@ -13,7 +13,7 @@ class Simulation(Section):
     nodes: int = Field(default=8, ge=1, le=4096)
     """Nodes in the swarm."""
 
-    rounds: int = Field(default=300, ge=1)
+    rounds: int = Field(default=900, ge=1)
     """Rounds that every node goes through."""
 
     seed: int = Field(default=0, ge=0, lt=2**32)

@@ -22,7 +22,7 @@ from swarmnode.policy.optimizer import Muon
 from swarmnode.policy.policy import Policy
 from swarmnode.policy.weights import WeightsCache, weights_digest
 
-_CODE_VERSION = 1
+_CODE_VERSION = 2
 """Raise it whenever the same arguments would train to other weights."""
 _BUCKET_BATCHES = 8
 """Batches among which pairs are sorted by length."""
@@ -166,10 +166,15 @@ def _batches(
         rng.shuffle(order)
         stretch = batch_size * _BUCKET_BATCHES
         for start in range(0, len(order), stretch):
-            bucket = sorted(order[start : start + stretch], key=lambda pair: len(pair[0]))
+            bucket = sorted(order[start : start + stretch], key=_length)
             batches = [bucket[i : i + batch_size] for i in range(0, len(bucket), batch_size)]
             rng.shuffle(batches)
             yield from batches
+
+
+def _length(pair: Encoded) -> int:
+    prompt, answer = pair
+    return len(prompt) + len(answer)
 
 
 def _answer_loss(policy: Policy, batch: Sequence[Encoded]) -> torch.Tensor:
