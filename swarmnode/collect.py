@@ -86,8 +86,17 @@ class Collector:
             await self._clock.sleep(self._every_seconds)
 
     async def look(self) -> None:
-        """One look: discover, fetch what is worth having, admit, score, pool."""
-        wanted = self._worth_fetching(await self._transport.discover(self._discover_count))
+        """One look: discover, fetch what is worth having, admit, score, pool.
+
+        Nothing is looked for while the pool is full, so that little is fetched that nobody trains
+        on.
+        """
+        self._pool.fresh(self._clock.now())
+        room = self._pool.room(wants_dead=self._rules.wants_dead)
+        if room == 0:
+            return
+        found = self._worth_fetching(await self._transport.discover(self._discover_count))
+        wanted = _within_budget(found, min(room, self._groups_per_look), self._rng)
         groups = [group for choice in wanted for group in await self._fetch(choice)]
         if not groups:
             return
@@ -111,7 +120,7 @@ class Collector:
                 self.dropped[Reason.WIRE] += 1
             except Refused as refusal:
                 self.dropped[refusal.reason] += 1
-        return _within_budget(found, self._groups_per_look, self._rng)
+        return found
 
     def _first_sight(self, data: bytes) -> bool:
         digest = hashlib.sha256(data).digest()

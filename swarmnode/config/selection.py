@@ -30,8 +30,9 @@ class Selection(Section):
     fetch_groups_per_look: int = Field(default=8, ge=1, le=256)
     """Groups fetched and scored in one look at most."""
 
-    pool_groups: int = Field(default=64, ge=1, le=4096)
-    """Groups that the pool holds at most; the peer with the most loses its oldest first."""
+    pool_groups: int = Field(default=12, ge=1, le=4096)
+    """Groups that the pool holds at most; the peer with the most loses its oldest first. More give
+    the filter a wider choice of older groups; nothing is fetched while the pool is full."""
 
     pool_age_seconds: float = Field(default=600.0, gt=0)
     """Age, counted from its scoring, at which a group leaves the pool."""

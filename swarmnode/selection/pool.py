@@ -23,6 +23,11 @@ class Pool:
     def __len__(self) -> int:
         return len(self._groups)
 
+    def room(self, *, wants_dead: bool) -> int:
+        """How many more groups are worth fetching; dead ones count only where they are wanted."""
+        usable = sum(held.live or wants_dead for held in self._groups)
+        return max(0, self._capacity - usable)
+
     def add(self, scored: Scored) -> Scored | None:
         """Put a group in; returns the group that had to leave for it, which may be the same."""
         self._groups.append(scored)

@@ -1,7 +1,7 @@
 """`make bench NAME=engine`: our generation and step against transformers' at the demo's shapes.
 
-Exits with 1 when a published target is missed: at least twice as fast each, log-probs equal to 1e-4,
-gradients to 1e-5.
+Exits with 1 when a published target is missed: at least twice as fast each, log-probs equal to
+1e-4, gradients to 1e-5.
 """
 
 from __future__ import annotations

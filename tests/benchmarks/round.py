@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import statistics
 import time
 from collections import defaultdict
@@ -23,6 +24,7 @@ import torch
 
 from swarmnode.clock import VirtualClock, VirtualLoop
 from swarmnode.config.settings import load_settings
+from swarmnode.policy.tokenizer import PhraseTokenizer
 from swarmnode.process import Child
 from swarmnode.sim.machine import Machine
 from swarmnode.sim.swarm import simulated_swarm
@@ -74,13 +76,13 @@ async def _run(timed: Timed, machine: Machine, cache: Path) -> tuple[float, dict
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
     sums: defaultdict[str, float] = defaultdict(float)
-    started = 0.0
+    started = own = 0.0
     async with simulated_swarm(settings, machine, VirtualClock(loop), cache) as swarm:
         async for reports in swarm.rounds():
             number = reports[0].round
             if number == 5:
                 timed.seconds.clear()
-                started = time.perf_counter()
+                started, own = time.perf_counter(), _own_seconds()
             if 5 < number <= 5 + ROUNDS:
                 for report in reports:
                     sums["trained"] += report.metrics.get("tokens/local", 0.0)
@@ -93,6 +95,18 @@ async def _run(timed: Timed, machine: Machine, cache: Path) -> tuple[float, dict
             if number == 5 + ROUNDS:
                 break
         elapsed = time.perf_counter() - started
+        timed.seconds["daemon"] = _own_seconds() - own
+        questions = [
+            question
+            for task, level in settings.tasks.pairs
+            for question in await machine.scorer.held_out(task, level, 20)
+        ]
+        encode = PhraseTokenizer.load().encode
+        prompt = statistics.fmean(len(encode(question.text)) + 1 for question in questions)
+        sums["prompts_sampled"] = (
+            ROUNDS * settings.simulation.nodes * settings.rounds.questions * prompt
+        )
+        sums["prompts_trained"] = sums["live"] * prompt
         sums["parameters"] = int(swarm.figures["parameters"])
         return elapsed, dict(sums)
 
@@ -116,17 +130,26 @@ def main() -> None:
         share = timed.seconds[method] / (elapsed * cores)
         each = 1e3 * timed.seconds[method] / (ROUNDS * settings.simulation.nodes)
         print(f"  {method:9} {each:7.2f} ms a node and round, {share:5.1%} of the cores' time")
+    own = 1e3 * timed.seconds["daemon"] / ROUNDS
+    print(f"  daemon    {own:7.2f} ms of CPU a round of the whole swarm")
+    sampled = sums["sampled"] + sums["prompts_sampled"]
+    trained = sums["trained"] + sums["prompts_trained"]
     flops = sums["parameters"] * (
-        FLOPS_PER_TOKEN_FORWARD * sums["sampled"] + FLOPS_PER_TOKEN_TRAINED * sums["trained"]
+        FLOPS_PER_TOKEN_FORWARD * sampled + FLOPS_PER_TOKEN_TRAINED * trained
     )
     reached = 1e-9 * flops / (timed.seconds["generate"] + timed.seconds["train"])
     print(f"live groups trained: {sums['live'] / ROUNDS / settings.simulation.nodes:.2f} a step")
-    sampled, trained = sums["sampled"] / ROUNDS, sums["trained"] / ROUNDS
-    print(f"tokens a round: {sampled:.0f} sampled, {trained:.0f} trained, prompts not counted")
+    sampled, trained = sampled / ROUNDS, trained / ROUNDS
+    print(f"tokens a round, each prompt once: {sampled:.0f} generating, {trained:.0f} training")
     for name, sizes in _sizes(settings.policy.tiny.width):
         rate = sgemm_gflops(*sizes)
         share = reached / rate
         print(f"sgemm {name} {sizes}: {rate:.1f} GFLOP/s; the round reaches {share:.1%} of it")
+
+
+def _own_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
 
 
 def _sizes(width: int) -> Sequence[tuple[str, tuple[int, int, int]]]:

@@ -298,3 +298,18 @@ def test_a_group_that_may_not_travel_is_left_out_and_the_others_go() -> None:
         assert one.publisher.counts["unsendable"] == 1
 
     simulate(scenario)
+
+
+def test_nothing_is_fetched_while_the_pool_is_full_of_usable_groups() -> None:
+    async def scenario(clock: VirtualClock, network: MemoryNetwork) -> None:
+        one, two = peer(1, network, clock), peer(2, network, clock)
+        for index in range(100):
+            two.pool.add(scored(index=index, received=clock.now()))
+        await publish(one, own(1, 5), clock)
+        await two.collector.look()
+        assert two.collector.counts["fetched"] == 0
+        two.pool.take(two.pool.fresh(clock.now())[:1])
+        await two.collector.look()
+        assert two.collector.counts["fetched"] == 1
+
+    simulate(scenario)

@@ -32,7 +32,7 @@ from swarmnode.tasks import (
 SWARM = hashlib.sha256(b"a swarm").digest()
 KEY = hashlib.sha256(b"a peer").digest()
 ALL_LEVELS = [(task, level) for task in LEVELS for level in LEVELS[task]]
-OTHERS = [("chain_sum", DEFAULT), ("spell_backward", DEFAULT), ("gcd", DEFAULT)]
+OTHERS = [("chain_sum", DEFAULT), ("string_splitting", DEFAULT), ("gcd", DEFAULT)]
 
 SAMPLE_IN_ANOTHER_PROCESS = """
 import hashlib, json, sys
