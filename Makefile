@@ -52,7 +52,7 @@ $(STAMP): pyproject.toml constraints.txt
 	command -v cc >/dev/null || { echo "No C compiler was found: run 'make system'."; exit 3; }; \
 	echo "Installing into .venv with $$python (about two minutes, 2 GB)"; \
 	$$python -m venv --clear .venv
-	@if [ -n "$(TORCH_INDEX)" ]; then $(BIN)/pip install -q --index-url $(TORCH_INDEX) torch; fi
+	@if [ -n "$(TORCH_INDEX)" ]; then $(BIN)/pip install -q -c constraints.txt --index-url $(TORCH_INDEX) torch; fi
 	@$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
 	@touch $(STAMP)
 

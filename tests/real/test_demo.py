@@ -118,7 +118,7 @@ def test_a_comparison_gives_every_variant_its_rewards_and_full_curves(tmp_path: 
             assert len(variant["curves"][reward]["mean"]) == 20
         for task in summary["tasks"]:
             for reward in ("local", "training_set", "held_out"):
-                estimate = variant["end_by_task"][task][reward]
+                estimate = variant["by_task"][task]["end"][reward]
                 assert estimate["low"] <= estimate["mean"] <= estimate["high"]
     again = time.monotonic()
     repeated = simulate(
