@@ -82,22 +82,49 @@ async def simulated_swarm(
 
     Raises ChildError when a child is lost, UnknownFilter for the filter's name.
     """
-    simulation = settings.simulation
     levels = dict(settings.tasks.pairs)
-    pairs = list(levels.items())
     scorer = machine.scorer
-    fingerprints = dict(zip(pairs, await scorer.fingerprints(pairs), strict=True))
+    nodes = _build_nodes(settings, machine, clock, await _fingerprints(scorer, levels))
+    figures, examiner = await asyncio.gather(
+        _create_policies(settings, scorer, nodes, cache),
+        Examiner.prepare(scorer, levels, settings.evaluation.questions_per_task),
+    )
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            beside = [task for node in nodes for task in await node.join(tasks)]
+            yield SimulatedSwarm(settings, clock, examiner, nodes, figures)
+            for task in beside:
+                task.cancel()
+    except BaseExceptionGroup as group:
+        # What one part raised is what the caller knows how to handle, not the group around it.
+        raise group.exceptions[0] from None
+
+
+async def _fingerprints(
+    scorer: Scorer, levels: Mapping[str, str]
+) -> Mapping[tuple[str, str], bytes]:
+    pairs = list(levels.items())
+    return dict(zip(pairs, await scorer.fingerprints(pairs), strict=True))
+
+
+def _build_nodes(
+    settings: Settings,
+    machine: Machine,
+    clock: Clock,
+    fingerprints: Mapping[tuple[str, str], bytes],
+) -> Sequence[Node]:
+    simulation = settings.simulation
     network = MemoryNetwork(
         clock,
         latency_seconds=simulation.latency_seconds,
         loss=simulation.loss,
         seed=simulation.seed,
     )
-    nodes = []
+    nodes: list[Node] = []
     for number in range(simulation.nodes):
+        identity = simulated_identity(simulation.seed, number)
         durations = random.Random(f"{simulation.seed}/durations/{number}")
         spread = partial(_seconds, durations, simulation.duration_spread)
-        identity = simulated_identity(simulation.seed, number)
         policy = RemotePolicy(
             machine.hosts[number % len(machine.hosts)],
             number,
@@ -113,28 +140,16 @@ async def simulated_swarm(
             number=number,
             identity=identity,
             swarm_id=machine.swarm_id,
-            levels=levels,
+            levels=dict(settings.tasks.pairs),
             fingerprints=fingerprints,
-            scorer=scorer,
+            scorer=machine.scorer,
             transport=network.endpoint(f"memory/{number}"),
             clock=clock,
             score_seconds=partial(spread, simulation.score_seconds),
             seed=simulation.seed,
         )
         nodes.append(build_node(settings, policy, around))
-    figures, examiner = await asyncio.gather(
-        _create_policies(settings, scorer, nodes, cache),
-        Examiner.prepare(scorer, levels, settings.evaluation.questions_per_task),
-    )
-    try:
-        async with asyncio.TaskGroup() as tasks:
-            beside = [task for node in nodes for task in await node.join(tasks)]
-            yield SimulatedSwarm(settings, clock, examiner, nodes, figures)
-            for task in beside:
-                task.cancel()
-    except BaseExceptionGroup as group:
-        # What one part raised is what the caller knows how to handle, not the group around it.
-        raise group.exceptions[0] from None
+    return nodes
 
 
 async def _create_policies(
