@@ -27,10 +27,15 @@ from swarmnode.types import Group, Scored
 from swarmnode.wire import received_group
 from swarmproto import Announcement, FetchRequest, ReplayWindow, WireError, open_announcement
 
-REMEMBERED = 16_384
-"""Announcements, and spent questions, that are remembered."""
+REMEMBERED = 65_536
+"""Announcements, and spent questions, that are remembered: at a look a second more than strangers
+can show us before an announcement expires."""
+
+REMEMBERED_KEYS = 4096
+"""Keys whose sequence numbers are remembered; keys are free, so that floods of them come."""
 
 Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
 
 Wanted = tuple[Announcement, tuple[int, ...]]
 
@@ -73,7 +78,7 @@ class Collector:
         self._groups_per_look = groups_per_look
         self._seen: OrderedDict[bytes, None] = OrderedDict()
         self._spent: OrderedDict[tuple[bytes, str, str, int], None] = OrderedDict()
-        self._windows: dict[bytes, ReplayWindow] = {}
+        self._windows: OrderedDict[bytes, ReplayWindow] = OrderedDict()
         self.dropped: Counter[Reason] = Counter()
         """What was dropped since the start, by reason."""
         self.counts: Counter[str] = Counter()
@@ -92,19 +97,25 @@ class Collector:
         on.
         """
         self._pool.fresh(self._clock.now())
-        room = self._pool.room(wants_dead=self._rules.wants_dead)
-        if room == 0:
+        if self._pool.room == 0:
             return
+        budget = min(self._pool.room, self._groups_per_look)
         found = self._worth_fetching(await self._transport.discover(self._discover_count))
-        wanted = _within_budget(found, min(room, self._groups_per_look), self._rng)
+        wanted = _within_budget(found, budget, self._rng)
+        if left := _groups_of(found) - _groups_of(wanted):
+            self.dropped[Reason.OVER_BUDGET] += left
         groups = [group for choice in wanted for group in await self._fetch(choice)]
         if not groups:
             return
         scored, reasons = await self._rewards.score_external(groups)
         self.dropped.update(reasons)
-        self.counts["admitted"] += len(scored)
         for each in scored:
-            self._pool.add(each)
+            # What an announcement claims may be a lie, and dead groups would push out live ones.
+            if each.live or self._rules.wants_dead:
+                self.counts["admitted"] += 1
+                self._pool.add(each)
+            else:
+                self.dropped[Reason.NOTHING_WANTED] += 1
 
     def _worth_fetching(self, announcements: Sequence[bytes]) -> list[Wanted]:
         found: list[Wanted] = []
@@ -126,7 +137,7 @@ class Collector:
         digest = hashlib.sha256(data).digest()
         if digest in self._seen:
             return False
-        _remember(self._seen, digest)
+        _remember(self._seen, digest, None, REMEMBERED)
         return True
 
     async def _fetch(self, wanted: Wanted) -> list[Group]:
@@ -145,7 +156,8 @@ class Collector:
         except Refused as refusal:
             self.dropped[refusal.reason] += 1
             return []
-        self._windows[header.public_key] = window.accepting(header.sequence, announcement.bundle_id)
+        window = window.accepting(header.sequence, announcement.bundle_id)
+        _remember(self._windows, header.public_key, window, REMEMBERED_KEYS)
         answered = dict(response.groups)
         groups: list[Group] = []
         for position in filter(answered.__contains__, positions):
@@ -165,20 +177,36 @@ class Collector:
         spent = (group.publisher, question.task, question.level, question.index)
         if spent in self._spent:
             raise Refused(Reason.GROUP_REPEATED)
-        _remember(self._spent, spent)
+        _remember(self._spent, spent, None, REMEMBERED)
 
 
-def _remember(memory: OrderedDict[Key, None], key: Key) -> None:
-    memory[key] = None
-    if len(memory) > REMEMBERED:
+def _remember(memory: OrderedDict[Key, Value], key: Key, value: Value, most: int) -> None:
+    memory[key] = value
+    memory.move_to_end(key)
+    if len(memory) > most:
         memory.popitem(last=False)
 
 
-def _within_budget(found: list[Wanted], groups: int, rng: random.Random) -> list[Wanted]:
-    """Bundles in random order, cut so that at most `groups` groups are fetched."""
-    rng.shuffle(found)
+def _groups_of(wanted: Sequence[Wanted]) -> int:
+    return sum(len(positions) for _, positions in wanted)
+
+
+def _within_budget(found: Sequence[Wanted], groups: int, rng: random.Random) -> list[Wanted]:
+    """Bundles in random order, cut so that at most `groups` groups are fetched.
+
+    No key's second bundle comes before another's first, so that announcing much gains nothing.
+    """
+    shuffled = list(found)
+    rng.shuffle(shuffled)
+    turns: Counter[bytes] = Counter()
+    by_turn: list[tuple[int, Wanted]] = []
+    for wanted in shuffled:
+        key = wanted[0].public_key
+        by_turn.append((turns[key], wanted))
+        turns[key] += 1
+    by_turn.sort(key=lambda pair: pair[0])
     chosen: list[Wanted] = []
-    for announcement, positions in found:
+    for _, (announcement, positions) in by_turn:
         if groups <= 0:
             break
         kept = sorted(rng.sample(positions, min(groups, len(positions))))

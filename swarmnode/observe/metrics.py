@@ -48,7 +48,9 @@ DROPPED: Mapping[str, str] = MappingProxyType(
         "expired": "The announcement had expired when it was seen.",
         "from_the_future": "It claims to be made later than our clock and the allowed skew.",
         "nothing_wanted": "None of its groups is of a task that we train on, or, under a filter "
-        "that wants live groups only, none is claimed to be live. No fault of the peer.",
+        "that wants live groups only, none is claimed to be live or a group proves not to be.",
+        "over_budget": "A group was not fetched because more was offered than may be fetched in "
+        "one look, or than the pool has room for. No fault of the peer.",
         "unreachable": "The holder did not answer, or the message was lost.",
         "missing": "The holder no longer has the bundle.",
         "bundle_differs": "The holder sent another bundle than the announced one.",

@@ -40,6 +40,7 @@ class Reason(StrEnum):
     EXPIRED = "expired"
     FROM_THE_FUTURE = "from_the_future"
     NOTHING_WANTED = "nothing_wanted"
+    OVER_BUDGET = "over_budget"
     UNREACHABLE = "unreachable"
     MISSING = "missing"
     BUNDLE_DIFFERS = "bundle_differs"

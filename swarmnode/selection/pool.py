@@ -23,10 +23,10 @@ class Pool:
     def __len__(self) -> int:
         return len(self._groups)
 
-    def room(self, *, wants_dead: bool) -> int:
-        """How many more groups are worth fetching; dead ones count only where they are wanted."""
-        usable = sum(held.live or wants_dead for held in self._groups)
-        return max(0, self._capacity - usable)
+    @property
+    def room(self) -> int:
+        """How many more groups it takes before one has to leave."""
+        return self._capacity - len(self._groups)
 
     def add(self, scored: Scored) -> Scored | None:
         """Put a group in; returns the group that had to leave for it, which may be the same."""

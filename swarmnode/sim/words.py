@@ -20,6 +20,7 @@ REASONS = {
     "from_the_future": "the announcement claimed to be made in the future",
     "nothing_wanted": "the announcement offered nothing to learn from: groups of other tasks, or "
     "with all answers wrong or all right",
+    "over_budget": "more was on offer than is fetched at a time",
     "unreachable": "the holder did not answer, or the message was lost",
     "missing": "the holder no longer had what was asked for",
     "bundle_differs": "what came was not what had been announced",

@@ -152,9 +152,11 @@ def test_groups_leave_the_pool_when_they_are_old_and_when_they_are_taken() -> No
     assert pool.fresh(now=10.5) == ()
 
 
-def test_dead_groups_take_no_room_from_a_filter_that_does_not_want_them() -> None:
+def test_a_pool_has_room_for_what_its_capacity_leaves() -> None:
     pool = Pool(capacity=3, age_seconds=10)
     pool.add(scored(LIVE))
     pool.add(scored(FAILED))
-    assert pool.room(wants_dead=False) == 2
-    assert pool.room(wants_dead=True) == 1
+    assert pool.room == 1
+    pool.add(scored(LIVE))
+    pool.add(scored(LIVE))
+    assert pool.room == 0
