@@ -18,7 +18,9 @@ from swarmnode.types import Scored
 from swarmnode.wire import announced_group, group_record, policy_label
 from swarmproto import (
     AnnouncementDraft,
+    Bundle,
     WireError,
+    bundle_id,
     bundle_size,
     encode_group,
     next_sequence,
@@ -76,41 +78,63 @@ class Publisher:
     async def run(self) -> None:
         """Publish what is put, until cancelled."""
         while True:
-            await self._publish(await self._queue.get())
+            await self.publish(await self._queue.get())
 
-    async def _publish(self, groups: Sequence[Scored]) -> None:
-        sendable = list(self._encoded(groups))
-        if not sendable:
-            return
+    async def publish(self, groups: Sequence[Scored]) -> None:
+        """Seal, hold and announce groups of one policy: in one bundle, or in parts."""
+        if sendable := list(self._encoded(groups)):
+            await self._publish(sendable)
+
+    async def _publish(self, sendable: Sequence[tuple[Scored, bytes]]) -> None:
         now = self._clock.now()
         expires = now + self._announcement_seconds
+        try:
+            bundle = self._sealed(sendable, now)
+            announcement = self._announcement(sendable, bundle, now, expires)
+        except WireError:
+            await self._publish_in_parts(sendable)
+            return
+        self._shelf.put(bundle, expires)
+        await self._transport.announce(announcement, expires)
+        self.counts.update(bundles=1, groups=len(sendable), bytes=bundle_size(bundle))
+
+    async def _publish_in_parts(self, sendable: Sequence[tuple[Scored, bytes]]) -> None:
+        """Halves of what exceeds a bundle, or an announcement, with its many tasks."""
+        if len(sendable) == 1:
+            self.counts["unsendable"] += 1
+            return
+        middle = len(sendable) // 2
+        for half in (sendable[:middle], sendable[middle:]):
+            await self._publish(half)
+
+    def _sealed(self, sendable: Sequence[tuple[Scored, bytes]], now: float) -> Bundle:
         self._sequence = next_sequence(self._sequence, int(now * 1000))
-        policy = groups[0].group.policy
-        bundle = seal_bundle(
+        return seal_bundle(
             self._identity.private_key,
             self._swarm_id,
             self._sequence,
             int(now * 1000),
-            policy_label(policy),
+            policy_label(sendable[0][0].group.policy),
             [encoded for _, encoded in sendable],
         )
-        name = self._shelf.put(bundle, expires)
-        announcement = seal_announcement(
+
+    def _announcement(
+        self, sendable: Sequence[tuple[Scored, bytes]], bundle: Bundle, now: float, expires: float
+    ) -> bytes:
+        return seal_announcement(
             self._identity.private_key,
             self._swarm_id,
             AnnouncementDraft(
                 instance=self._identity.instance,
-                bundle_id=name,
+                bundle_id=bundle_id(bundle.header_bytes),
                 size=bundle_size(bundle),
                 groups=tuple(announced_group(scored) for scored, _ in sendable),
-                policy_version=policy.version,
+                policy_version=sendable[0][0].group.policy.version,
                 created=int(now * 1000),
                 expires=int(expires * 1000),
                 holders=(self._transport.address,),
             ),
         )
-        await self._transport.announce(announcement, expires)
-        self.counts.update(bundles=1, groups=len(sendable), bytes=bundle_size(bundle))
 
     def _encoded(self, groups: Sequence[Scored]) -> Iterator[tuple[Scored, bytes]]:
         """The groups that fit the wire; a model may write what may not travel, such as U+0000."""
