@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import NoReturn
 
 import typer
 
@@ -12,7 +13,6 @@ from swarmnode.cli.simulate import simulate
 
 app = typer.Typer(
     help="Train a language model together with strangers.",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -36,11 +36,19 @@ def _swarmnode(
 
 
 def main() -> None:
-    """Run the command line; the entry point of the program."""
+    """Run the command line; the entry point of the program. Without arguments it shows the help."""
     try:
-        app()
+        # Not standalone: the parser's mistakes come here too, and get one line like all others.
+        code = app(args=sys.argv[1:] or ["--help"], standalone_mode=False)
     except Mistake as mistake:
-        sys.stderr.write(f"swarmnode: {mistake}\n")
-        sys.exit(mistake.code)
+        _end(str(mistake), mistake.code)
+    except typer.TyperException as error:
+        _end(f"{' '.join(error.format_message().split())} (see --help)", Exit.USAGE)
     except KeyboardInterrupt:
         sys.exit(Exit.INTERRUPTED)
+    sys.exit(code)
+
+
+def _end(line: str, code: Exit) -> NoReturn:
+    sys.stderr.write(f"swarmnode: {line}\n")
+    sys.exit(code)

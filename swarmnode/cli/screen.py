@@ -12,6 +12,7 @@ from rich.console import Console
 from swarmnode.sim.console import progress_line, results_table
 from swarmnode.sim.study import Arm
 from swarmnode.sim.summary import Run, mean_reward, summarize
+from swarmnode.sim.words import counted
 from swarmnode.types import RoundReport
 
 LINE_EVERY_SECONDS = 2.0
@@ -30,15 +31,20 @@ class Screen:
     def starting(self, nodes: int, arms: int) -> None:
         """Say what is about to happen."""
         runs = "" if arms == 1 else f", {arms} runs"
-        self._say(f"starting {nodes} nodes{runs} (the first start teaches the models their basics)")
+        self._say(
+            f"starting {counted(nodes, 'node')}{runs} "
+            "(the first start teaches the models their basics)"
+        )
 
     def ready(self, arm: Arm, figures: Mapping[str, float]) -> None:
         """The swarm of an arm has joined."""
         self._since = []
+        nodes = arm.settings.simulation.nodes
         parameters = int(figures["parameters"])
+        verb = "is" if nodes == 1 else "are"
         self._say(
-            f"mix {arm.variant}, seed {arm.seed}: {arm.settings.simulation.nodes} nodes of "
-            f"{parameters:,} parameters are ready"
+            f"mix {arm.variant}, seed {arm.seed}: {counted(nodes, 'node')} of "
+            f"{parameters:,} parameters {verb} ready"
         )
 
     def round_ended(self, arm: Arm, reports: Sequence[RoundReport]) -> None:

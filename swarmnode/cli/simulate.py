@@ -16,8 +16,11 @@ from swarmnode.cli.exits import Exit, Mistake
 
 if TYPE_CHECKING:
     from swarmnode.config.settings import Settings
+    from swarmnode.sim.study import Arm
 
 Mix = tuple[int, int]
+
+MOST_SEEDS = 1000
 
 
 def simulate(
@@ -33,7 +36,9 @@ def simulate(
     task: Annotated[
         list[str] | None, typer.Option(help="A task, or task:level; repeatable.")
     ] = None,
-    level: Annotated[str | None, typer.Option(help="Level of the tasks: easy or paper.")] = None,
+    level: Annotated[
+        str | None, typer.Option(help="Level of tasks that name none: easy, paper.")
+    ] = None,
     filter: Annotated[
         str | None, typer.Option(help="Filter that picks the external groups.")
     ] = None,
@@ -61,11 +66,8 @@ def simulate(
     ] = False,
 ) -> None:
     """Run a swarm of nodes on this machine and write a report."""
-    mixes = [_parse_mix(text) for text in compare.split(",")] if compare else []
     if mix and compare:
         raise Mistake("give --mix for one mix or --compare for several, not both")
-    if seeds < 1:
-        raise Mistake("--seeds must be at least 1")
     flags: dict[str, object] = {
         "simulation.nodes": nodes,
         "rounds.questions_per_round": questions,
@@ -79,25 +81,42 @@ def simulate(
         "simulation.seed": seed,
     }
     if mix:
-        local, external = _parse_mix(mix)
-        flags |= {
-            "rounds.local_groups_per_round": local,
-            "rounds.external_groups_per_round": external,
-        }
+        flags |= _mix_flags(_parse_mix(mix))
     settings = _load(config, assignment or [], flags)
-    _check(settings)
     rounds_of = settings.rounds
     own_mix = (rounds_of.local_groups_per_round, rounds_of.external_groups_per_round)
-    _run(settings, mixes or [own_mix], seeds, out, as_json=as_json)
+    mixes = [_parse_mix(text) for text in compare.split(",")] if compare else [own_mix]
+    _check_study(mixes, settings.simulation.seed, seeds)
+    for each in mixes:
+        # Through the settings, so that every mix is held against their ranges.
+        _check(_load(config, assignment or [], flags | _mix_flags(each)))
+    _run(settings, mixes, seeds, out, as_json=as_json)
 
 
 def _parse_mix(text: str) -> Mix:
     local, slash, external = text.strip().partition("/")
-    if not (slash and local.isdigit() and external.isdigit()):
+    if not (slash and local.isdecimal() and external.isdecimal()):
         raise Mistake(f"{text!r} is no mix; write local/external groups, such as 4/4")
     if int(local) + int(external) == 0:
         raise Mistake("a mix of 0/0 trains on nothing; take at least one group, such as 8/0")
     return int(local), int(external)
+
+
+def _mix_flags(mix: Mix) -> dict[str, object]:
+    return {
+        "rounds.local_groups_per_round": mix[0],
+        "rounds.external_groups_per_round": mix[1],
+    }
+
+
+def _check_study(mixes: Sequence[Mix], seed: int, seeds: int) -> None:
+    repeated = sorted({f"{mix[0]}/{mix[1]}" for mix in mixes if mixes.count(mix) > 1})
+    if repeated:
+        raise Mistake(f"--compare names {', '.join(repeated)} more than once; name each mix once")
+    if not 1 <= seeds <= MOST_SEEDS:
+        raise Mistake(f"--seeds must be 1 to {MOST_SEEDS}; each is a whole run of every mix")
+    if seed + seeds > 2**32:
+        raise Mistake(f"--seed {seed} with --seeds {seeds} goes beyond the last seed, {2**32 - 1}")
 
 
 def _load(config: Path | None, assignments: Sequence[str], flags: Mapping[str, object]) -> Settings:
@@ -118,15 +137,23 @@ def _check(settings: Settings) -> None:
     from swarmnode.policy.names import check_model
     from swarmnode.selection.filters import UnknownFilter, draw_rule, load_filter
     from swarmnode.tasks.errors import TaskError
-    from swarmnode.tasks.registry import check
+    from swarmnode.tasks.registry import levels_of
 
     rounds = settings.rounds
     if rounds.local_groups_per_round + rounds.external_groups_per_round == 0:
         raise Mistake("a mix of 0/0 trains on nothing; take at least one group, such as 8/0")
+    if rounds.questions == 0:
+        raise Mistake(
+            "no node would ask anything, so that there is nothing to train on; give --questions "
+            "at least 1 (without it, a node asks as many as the mix has local groups)"
+        )
     try:
         load_filter(settings.selection.filter, draw_rule(settings.selection.draw))
         for task, level in settings.tasks.pairs:
-            check(task, level)
+            levels = levels_of(task)
+            if level not in levels:
+                named = " or ".join(f"--task {task}:{each}" for each in levels)
+                raise Mistake(f"task {task!r} has no level {level!r}; choose {named}")
         for model in settings.simulation.models:
             check_model(model)
     except (UnknownFilter, TaskError, ValueError) as error:
@@ -152,16 +179,21 @@ def _run(
     from swarmnode.tasks import baseline
 
     folder = out or Path("runs") / time.strftime("%Y-%m-%d-%H%M%S")
-    _make(folder)
-    screen = Screen(sys.stderr if as_json else sys.stdout)
+    cache = cache_folder(os.environ) / "warm-starts"
     study = arms(settings, mixes, seeds)
+    _make(cache, "choose another folder with the environment variable SWARMNODE_HOME")
+    _make(folder, "choose another folder with --out")
+    _make(folder / "runs", "choose another folder with --out")
+    for arm in study:
+        _refuse_other_settings(arm, folder)
+    screen = Screen(sys.stderr if as_json else sys.stdout)
     screen.starting(settings.simulation.nodes, len(study))
     try:
         runs, complete = run_study(
             study,
             folder,
             environment=os.environ,
-            cache=cache_folder(os.environ) / "warm-starts",
+            cache=cache,
             progress=screen,
         )
     except ChildError as error:
@@ -186,7 +218,7 @@ def _run(
         raise typer.Exit(Exit.INTERRUPTED)
 
 
-def _make(folder: Path) -> None:
+def _make(folder: Path, remedy: str) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / ".writable"
@@ -194,6 +226,16 @@ def _make(folder: Path) -> None:
         probe.unlink()
     except OSError as error:
         raise Mistake(
-            f"{folder} cannot be written: {error.strerror}; choose another folder with --out",
-            Exit.CONFIG,
+            f"{folder} cannot be written: {error.strerror}; {remedy}", Exit.CONFIG
         ) from error
+
+
+def _refuse_other_settings(arm: Arm, out: Path) -> None:
+    """A finished run is never overwritten by one with other settings."""
+    run = arm.folder(out)
+    if (run.path / "done").exists() and not run.finished(arm.settings):
+        raise Mistake(
+            f"{run.path} holds a finished run with other settings; choose another folder with "
+            "--out, or delete that one",
+            Exit.CONFIG,
+        )

@@ -23,22 +23,34 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     ("arguments", "code", "words"),
     [
         (["--task", "base_conversoin"], 2, "did you mean 'base_conversion'"),
-        (["--task", "bf:hard"], 2, "no level 'hard'; choose"),
+        (["--task", "bf:hard"], 2, "no level 'hard'; choose --task bf:paper or --task bf:easy"),
+        (["--task", "gcd"], 2, "choose --task gcd:default"),
         (["--task", "n_queens"], 2, "refused"),
         (["--mix", "0/0"], 2, "take at least one group"),
         (["--mix", "four"], 2, "such as 4/4"),
+        (["--mix", "²/4"], 2, "such as 4/4"),
         (["--mix", "65/0"], 2, "less than or equal to 64"),
+        (["--mix", "0/8"], 2, "give --questions at least 1"),
+        (["--questions", "0"], 2, "give --questions at least 1"),
+        (["--compare", "8/0,65/0"], 2, "less than or equal to 64"),
+        (["--compare", "4/4,8/0,4/4"], 2, "names 4/4 more than once"),
         (["--compare", "8/0,0/0"], 2, "take at least one group"),
         (["--mix", "4/4", "--compare", "8/0"], 2, "not both"),
-        (["--seeds", "0"], 2, "at least 1"),
+        (["--seeds", "0"], 2, "--seeds must be 1 to"),
+        (["--seeds", "1000000000"], 2, "--seeds must be 1 to"),
+        (["--seed", "4294967295", "--seeds", "2"], 2, "beyond the last seed"),
         (["--filter", "best"], 2, "there are balanced, fresh"),
         (["--model", "gpt-5"], 2, "unknown model 'gpt-5'"),
         (["--skills", "juggling"], 2, "juggling is not among the tasks"),
         (["--nodes", "0"], 2, "simulation.nodes = 0"),
+        (["--nodes", "some"], 2, "'--nodes': Input should be a valid integer"),
+        (["--node", "8"], 2, "--nodes"),
+        (["--config"], 2, "requires an argument"),
         (["--rounds", "0"], 2, "simulation.rounds = 0"),
         (["--set", "training.lr=1"], 2, "is no setting"),
         (["--set", "rounds.local_groups_per_round=0", "--set",
           "rounds.external_groups_per_round=0"], 2, "take at least one group"),
+        (["--config", "/"], 3, "Is a directory"),
         (["--config", "absent.toml"], 3, "absent.toml cannot be read"),
         (["--out", "/proc/swarm"], 3, "choose another folder with --out"),
     ],
@@ -66,11 +78,58 @@ def test_a_typo_in_toml_names_the_file(
     assert "swarm.toml" in capsys.readouterr().err
 
 
-def test_an_unknown_option_is_a_usage_error(
+@pytest.mark.parametrize("file", [".", "runs"])
+def test_a_file_in_the_place_of_a_results_folder_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, file: str
+) -> None:
+    out = tmp_path / "out"
+    place = out if file == "." else out / file
+    place.parent.mkdir(exist_ok=True)
+    place.write_text("")
+    assert run(monkeypatch, "simulate", "--out", str(out)) == 3
+    shown = capsys.readouterr().err
+    assert f"{place} cannot be written" in shown
+    assert shown.count("\n") == 1
+
+
+def test_an_unwritable_cache_is_told_before_anything_is_taught(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SWARMNODE_HOME", "/proc/home")
+    assert run(monkeypatch, "simulate", "--out", str(tmp_path / "out")) == 3
+    shown = capsys.readouterr().err
+    assert "SWARMNODE_HOME" in shown
+    assert shown.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_finished_run_with_other_settings_is_not_overwritten(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SWARMNODE_HOME", str(tmp_path))
+    earlier = tmp_path / "out" / "runs" / "4-4-seed0"
+    earlier.mkdir(parents=True)
+    (earlier / "done").write_text("the digest of other settings")
+    (earlier / "rounds.jsonl").write_text("{}\n")
+    assert run(monkeypatch, "simulate", "--out", str(tmp_path / "out")) == 3
+    assert "4-4-seed0 holds a finished run with other settings" in capsys.readouterr().err
+    assert (earlier / "rounds.jsonl").read_text() == "{}\n"
+
+
+def test_an_unknown_command_is_one_line_with_the_nearest_one(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(monkeypatch, "simulate", "--node", "8") == 2
-    assert "--nodes" in capsys.readouterr().err
+    assert run(monkeypatch, "simulat") == 2
+    shown = capsys.readouterr().err
+    assert "'simulate'" in shown
+    assert shown.count("\n") == 1
+
+
+def test_without_arguments_the_help_is_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch) == 0
+    assert "simulate" in capsys.readouterr().out
 
 
 def test_the_version_is_shown(
