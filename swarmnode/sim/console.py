@@ -102,10 +102,12 @@ def results_table(variants: Sequence[Variant]) -> Table:
 
 
 def _caption(variants: Sequence[Variant]) -> str:
-    over = sorted({variant.held_out_gain.over for variant in variants})
+    gains = [variant.held_out_gain for variant in variants]
+    over = sorted({gain.over for gain in gains if not math.isnan(gain.low)})
     return (
         "held-out: unseen questions. local: own fresh answers. training set: what was trained on, "
-        f"lifted by choosing groups. Intervals over {' or '.join(over) or 'nothing'}."
+        "lifted by choosing groups. "
+        + (f"Intervals over {' or '.join(over)}." if over else "Too few nodes for an interval.")
     )
 
 

@@ -206,7 +206,7 @@ def _frame(axes: Axes, rounds: int, top: float, *, labelled: bool) -> None:
     axes.set_facecolor("none")
     axes.set_xlim(0, max(1, rounds))
     axes.set_ylim(0, top)
-    axes.xaxis.set_major_locator(MaxNLocator(4, integer=True, steps=[1, 2, 5, 10]))
+    axes.set_xticks(_round_ticks(max(1, rounds)))
     axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     axes.grid(axis="y", color=GRID, linewidth=1)
     axes.set_axisbelow(True)
@@ -215,6 +215,12 @@ def _frame(axes: Axes, rounds: int, top: float, *, labelled: bool) -> None:
     axes.spines["bottom"].set_color(GRID)
     if labelled:
         axes.set_ylabel("share of answers right")
+
+
+def _round_ticks(last: int) -> Sequence[float]:
+    """Round numbers of rounds, the last round, and none so near to it that labels would touch."""
+    ticks = MaxNLocator(4, integer=True, steps=[1, 2, 5, 10]).tick_values(0, last)
+    return [*(tick for tick in ticks if tick <= 0.8 * last), last]
 
 
 def _draw_curve(axes: Axes, curve: Curve, reward: RewardName, colour: str, *, band: bool) -> None:

@@ -165,3 +165,8 @@ def test_the_table_of_results_fits_into_eighty_columns() -> None:
     assert "0.075 → 0.325" in text
     assert "…" not in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(("nodes", "words"), [(1, "Too few nodes"), (3, "Intervals over nodes")])
+def test_the_table_says_what_its_intervals_are_over(nodes: int, words: str) -> None:
+    assert words in str(results_table(summarize([swarm(nodes=nodes)])).caption)

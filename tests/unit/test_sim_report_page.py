@@ -178,6 +178,14 @@ def test_the_picture_has_three_panels_and_one_a_task() -> None:
     assert [np.asarray(line.get_ydata())[0] for line in dotted] == [pytest.approx(0.075)]
 
 
+@pytest.mark.parametrize(
+    ("rounds", "ticks"), [(1, [0, 1]), (20, [0, 5, 10, 15, 20]), (900, [0, 500, 900])]
+)
+def test_the_axis_of_rounds_ends_with_the_last_round(rounds: int, ticks: list[int]) -> None:
+    axes = draw(summarize([swarm(rounds=rounds, every=300)]), BASELINES).axes[0]
+    assert list(axes.get_xticks()) == ticks
+
+
 def test_the_width_of_the_smoothing_is_said() -> None:
     study = Study(summarize([swarm(rounds=100)]), load_settings(), True, "", {})
     assert smoothing_width(100) == 5
