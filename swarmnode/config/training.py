@@ -70,4 +70,5 @@ class Training(Section):
 
     micro_batch_tokens: int = Field(default=8192, ge=1)
     """Positions, padding included, that go through the model at once. It bounds memory and changes
-    neither loss nor gradient; a single group that is longer goes alone."""
+    neither loss nor gradient; a single group of our own that is longer goes alone, one of a peer is
+    left out."""

@@ -29,7 +29,8 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "collected/fetched": "Groups fetched since the start.",
         "collected/fetched_bytes": "Bytes of those groups.",
         "collected/admitted": "Groups of peers that were regenerated, scored and pooled.",
-        "published/bundles": "Rounds published since the start.",
+        "published/bundles": "Bundles published since the start: one a round, or several where a "
+        "round is too large for one.",
         "published/groups": "Groups published.",
         "published/bytes": "Bytes of the bundles published.",
         "published/given_up": "Rounds whose groups were given up because the network was slower "

@@ -38,6 +38,8 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "groups/live_external": "External groups with successes and failures.",
         "groups/dead_local": "Local groups dropped because all rewards are equal.",
         "groups/dead_external": "External groups dropped because all rewards are equal.",
+        "groups/oversized_external": "Live external groups dropped because one alone exceeds "
+        "`micro_batch_tokens`.",
         "tokens/local": "Trained tokens of local completions, per inner step.",
         "tokens/external": "Trained tokens of external completions, per inner step.",
         "tokens/off_policy_dropped": "External tokens dropped by `off_policy_threshold`.",

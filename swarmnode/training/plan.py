@@ -75,7 +75,7 @@ class TrainingBatch:
 
 
 def plan_round(groups: Sequence[TrainingGroup], settings: Training) -> Plan:
-    """Drops dead groups and whatever `settings` doesn't let count."""
+    """Drops dead groups, whatever `settings` doesn't let count, and peers' oversized groups."""
     if settings.external_advantage == "off":
         groups = [group for group in groups if group.source == "local"]
     rewards = reward_matrix(groups)
@@ -94,7 +94,12 @@ def plan_round(groups: Sequence[TrainingGroup], settings: Training) -> Plan:
     ):
         counts[f"groups/{'live' if live else 'dead'}_{group.source}"] += 1
         row = _trained_row(group, group_advantages, settings, counts) if live else None
-        if row is not None:
+        if row is None:
+            continue
+        if row.external and row.tree.length > settings.micro_batch_tokens:
+            # Attention's memory grows with the square: a stranger's group must not exhaust it.
+            counts["groups/oversized_external"] += 1
+        else:
             rows.append(row)
     return Plan(tuple(rows), {name: float(count) for name, count in counts.items()})
 

@@ -171,3 +171,17 @@ def test_a_group_whose_parts_do_not_fit_together_is_refused() -> None:
         dataclasses.replace(group, prompt_ids=())
     with pytest.raises(ValueError, match="rewards"):
         dataclasses.replace(group, rewards=(1.0,))
+
+
+def test_a_peers_group_longer_than_a_micro_batch_is_left_out_and_our_own_is_not() -> None:
+    own, foreign = make_groups(21, 2), make_group(random.Random(22), [1.0, 0.0] * 20, "external")
+    both = settings(external_advantage="both", micro_batch_tokens=100)
+    alone, _ = step_gradient(own, both)
+    together, metrics = step_gradient([*own, foreign], both)
+    assert torch.equal(together, alone)
+    assert metrics["groups/oversized_external"] == 1.0
+    assert metrics["groups/live_external"] == 1.0
+    adopted = dataclasses.replace(foreign, source="local")
+    _, metrics = step_gradient([*own, adopted], both)
+    assert metrics["groups/oversized_external"] == 0.0
+    assert metrics["tokens/local"] > 100.0
