@@ -37,7 +37,7 @@ def simulate(
         list[str] | None, typer.Option(help="A task, or task:level; repeatable.")
     ] = None,
     level: Annotated[
-        str | None, typer.Option(help="Level of tasks that name none: easy, paper.")
+        str | None, typer.Option(help="Level of tasks that name none: easy or paper.")
     ] = None,
     filter: Annotated[
         str | None, typer.Option(help="Filter that picks the external groups.")
@@ -55,7 +55,10 @@ def simulate(
     ] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with settings.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the results; finished runs in it are kept.")
+        Path | None,
+        typer.Option(
+            help="Folder for the results, runs/DATE-TIME by default; finished runs are kept."
+        ),
     ] = None,
     compare: Annotated[
         str | None, typer.Option(help="Mixes to compare, such as 8/0,6/2,4/4,2/6.")
@@ -65,7 +68,10 @@ def simulate(
         bool, typer.Option("--json", help="Print the summary as JSON, progress to stderr.")
     ] = False,
 ) -> None:
-    """Run a swarm of nodes on this machine and write a report."""
+    """Run a swarm of nodes on this machine and write a report.
+
+    docs/settings.md has the defaults, and what else can be set.
+    """
     if mix and compare:
         raise Mistake("give --mix for one mix or --compare for several, not both")
     flags: dict[str, object] = {

@@ -13,10 +13,11 @@ class Rewards(Section):
     partial_credit: bool = False
     """Train on a verifier's score itself instead of success (a score of at least 0.99) alone.
     Scores below success are small and mostly say that nothing was solved, but advantages are
-    relative: they turn them into full-size updates (simulation.md §5)."""
+    relative: they turn them into full-size updates."""
 
-    batch_items: int = Field(default=64, ge=1, le=1024)
-    """Groups that the scorer takes at a time."""
+    batch_items: int = Field(default=64, ge=1, le=128)
+    """Groups that the scorer takes at a time; 128 of the largest that peers may send fit a frame
+    between processes."""
 
     batch_seconds: float = Field(default=1.0, gt=0, le=60)
     """Seconds that those may take together before the worker is killed and the culprit sought."""

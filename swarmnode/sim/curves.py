@@ -179,7 +179,7 @@ def _legend(
         label = f"mean of {width} rounds"
         handles.append(Line2D([], [], color=MUTED, linewidth=2.4, label=label))
     if any(value is not None for value in baselines.values()):
-        label = "best fixed answer or simple trick"
+        label = "best fixed answer or shallow rule"
         handles.append(Line2D([], [], color=INK, linewidth=1.6, linestyle=":", label=label))
     return handles
 

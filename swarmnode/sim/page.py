@@ -128,7 +128,7 @@ def _task_table(study: Study) -> str:
                 *(_change(variant, task, baseline) for variant in study.variants),
             ]
         )
-    return _table(("task", "level", "best fixed answer or trick"), rows, names)
+    return _table(("task", "level", "baseline"), rows, names)
 
 
 def _change(variant: Variant, task: str, baseline: float | None) -> str:

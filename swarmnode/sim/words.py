@@ -128,8 +128,8 @@ def caption(study: Study) -> str:
         "How to read it: higher is better, 1 would be every answer right. On the left, success on "
         f"unseen questions; the band reaches from the lowest to the highest {member}.{smoothed} "
         "The upper panels share one scale. If what was trained on lies above a node's own fresh "
-        "answers, that is the choosing of groups, not learning. The dotted line is what the best "
-        "fixed answer or simple trick would reach."
+        "answers, that is the choosing of groups, not learning. The dotted line is the "
+        "baseline: what the best fixed answer or shallow rule reaches without solving anything."
     )
 
 
