@@ -297,7 +297,11 @@ def read_frame(connection: socket.socket) -> Any:
     (length,) = _LENGTH.unpack(_read_exactly(connection, _LENGTH.size))
     if length > MAX_FRAME_BYTES:
         raise EOFError(f"a frame of {length} bytes exceeds {MAX_FRAME_BYTES}")
-    return msgpack.unpackb(_read_exactly(connection, length), strict_map_key=False)
+    body = _read_exactly(connection, length)
+    try:
+        return msgpack.unpackb(body, strict_map_key=False)
+    except (TypeError, ValueError) as error:
+        raise EOFError(f"a frame that is no msgpack: {error}") from error
 
 
 def _read_exactly(connection: socket.socket, count: int) -> bytes:

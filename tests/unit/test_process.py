@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,7 +14,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from swarmnode.process import Child, ChildFailed, ChildGone, ChildTimedOut, WorkKilled
+from swarmnode.process import (
+    Child,
+    ChildFailed,
+    ChildGone,
+    ChildTimedOut,
+    WorkKilled,
+    read_frame,
+)
 
 CHILDREN = "tests.unit.process_children"
 
@@ -137,3 +145,12 @@ def _runs(process_id: int) -> bool:
             return status.read().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+@pytest.mark.parametrize("body", [b"\xc1", b"", b"\x91", b"\x01\x01", b"\x81\x90\x01", b"\xa1\xff"])
+def test_a_frame_that_breaks_the_format_reads_as_hanging_up(body: bytes) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(len(body).to_bytes(4, "big") + body)
+        with pytest.raises(EOFError):
+            read_frame(ours)
