@@ -11,7 +11,7 @@ import pytest
 from swarmnode.rewards import verify
 from swarmnode.rewards.client import Verdict
 from swarmnode.scoring import Scoring
-from swarmnode.tasks import Catalogue, Instance
+from swarmnode.tasks import Catalogue, Instance, NoQuestion
 from swarmnode.tasks.catalogue import REFERENCE_SWARM
 from swarmnode.types import Completion
 from tests.security.scorer_support import (
@@ -74,6 +74,20 @@ def test_the_question_of_another_key_is_rejected() -> None:
 def test_a_task_that_is_unknown_or_refused_is_rejected(task: str, level: str) -> None:
     outcome = SCORING.score_group(PUBLIC_KEY, task, level, 0, None, False, [("1", "stop")])
     assert outcome == (ZERO, "unknown_task")
+
+
+def test_an_index_without_a_question_is_rejected_and_nothing_raises() -> None:
+    def has_question(index: int) -> bool:
+        try:
+            CATALOGUE.question(PUBLIC_KEY, "propositional_logic", "paper", index)
+        except NoQuestion:
+            return False
+        return True
+
+    empty = next(index for index in range(2000) if not has_question(index))
+    for claimed in ("What follows?", None):
+        item = (PUBLIC_KEY, "propositional_logic", "paper", empty, claimed, False)
+        assert SCORING.score_group(*item, [("P", "stop")]) == (ZERO, "question_differs")
 
 
 def test_a_held_out_question_of_a_peer_is_rejected() -> None:
