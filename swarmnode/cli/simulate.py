@@ -206,6 +206,9 @@ def _run(
         sys.stderr.write(f"swarmnode: {error}; its own message is above\n")
         raise typer.Exit(Exit.FAILURE) from error
     if not runs:
+        sys.stderr.write(
+            "swarmnode: stopped before a round had ended; there is nothing to report\n"
+        )
         raise typer.Exit(Exit.INTERRUPTED)
     command = shlex.join(["swarmnode", *sys.argv[1:]])
     report = write_report(

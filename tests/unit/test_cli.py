@@ -137,3 +137,12 @@ def test_the_version_is_shown(
 ) -> None:
     assert run(monkeypatch, "--version") == 0
     assert capsys.readouterr().out.startswith("swarmnode 0.")
+
+
+def test_a_study_stopped_before_its_first_round_says_that_there_is_no_report(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SWARMNODE_HOME", str(tmp_path))
+    monkeypatch.setattr("swarmnode.sim.study.run_study", lambda *_, **__: ([], False))
+    assert run(monkeypatch, "simulate", "--out", str(tmp_path / "out")) == 130
+    assert "there is nothing to report" in capsys.readouterr().err
