@@ -97,7 +97,8 @@ def what_was_run(settings: Settings, variants: Sequence[Variant]) -> str:
         f"{rounds.local_groups_per_round}/{rounds.external_groups_per_round}"
     ]
     return (
-        f"{counted(simulation.nodes, 'node')}, each with a language model of its own "
+        f"{counted(simulation.nodes, 'node')}{', each' if simulation.nodes > 1 else ''} with a "
+        "language model of its own "
         f"({', '.join(sorted(set(simulation.models)))}), went through "
         f"{counted(simulation.rounds, 'round')} on {counted(len(settings.tasks.pairs), 'task')}: "
         f"{tasks}. In a round a node draws questions and answers each "

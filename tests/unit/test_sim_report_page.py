@@ -16,7 +16,7 @@ from swarmnode.sim.curves import CSS_VARIABLES, curves_png, curves_svg, draw
 from swarmnode.sim.page import page
 from swarmnode.sim.smoothing import moving_average, smoothing_width
 from swarmnode.sim.summary import Run, summarize
-from swarmnode.sim.words import REASONS, Study, answer, caption, verdict
+from swarmnode.sim.words import REASONS, Study, answer, caption, verdict, what_was_run
 from tests.unit.sim_support import report, swarm
 
 TASKS = ("bf", "arc_1d")
@@ -192,3 +192,9 @@ def test_the_width_of_the_smoothing_is_said() -> None:
     assert "mean of 5 rounds" in caption(study)
     assert moving_average([0.0, 3.0, 6.0, 9.0], 3) == [1.5, 3.0, 6.0, 7.5]
     assert moving_average([1.0, 2.0], 1) == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(("nodes", "start"), [(1, "1 node with a "), (2, "2 nodes, each with a ")])
+def test_what_was_run_counts_its_nodes(nodes: int, start: str) -> None:
+    settings = load_settings(flags={"simulation.nodes": nodes})
+    assert what_was_run(settings, []).startswith(start)
