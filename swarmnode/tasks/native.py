@@ -1,11 +1,13 @@
 """reasoning-gym's other tasks, made and scored by reasoning-gym itself at level `default`.
 
-Scorers run in the scorer process's sandbox, on an entry regenerated for the call, so that a scorer
-which changes its entry does no harm. Knows no levels of ours.
+Scorers run in the scorer process's sandbox, on a copy of the entry made for the call, so that a
+scorer which changes its entry does no harm. Entries are kept for a while: some take a tenth of a
+second to make, and a group has many completions. Knows no levels of ours.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,6 +26,7 @@ SCORED_CHARACTERS = 4096
 """A longer answer scores 0."""
 
 CACHED_DATASETS = 64
+CACHED_ENTRIES = 256
 RIGHT = 0.99
 
 
@@ -37,7 +40,7 @@ class NativeSource:
         """See DraftSource; None unless reasoning-gym pays its own reference answer in full."""
         with plain_surroundings():
             try:
-                entry = _dataset(self.task, seed)[index]
+                entry = _entry(self.task, seed, index)
             except GENERATION_ERRORS:
                 return None
             answer = entry["answer"]
@@ -61,14 +64,18 @@ def score(task: str, level: str, seed: int, index: int, text: str) -> float:
 
 
 def _score(task: str, seed: int, index: int, answer: str) -> float:
-    dataset = _dataset(task, seed)
-    entry = dataset[index]
+    entry = copy.deepcopy(_entry(task, seed, index))
     try:
-        value = float(dataset.score_answer(answer, entry))
+        value = float(_dataset(task, seed).score_answer(answer, entry))
     except Exception:
         # Foreign scorers raise whatever a hostile text provokes; all of it means "not solved".
         return 0.0
     return min(1.0, max(0.0, value)) if math.isfinite(value) else 0.0
+
+
+@lru_cache(CACHED_ENTRIES)
+def _entry(task: str, seed: int, index: int) -> Any:
+    return _dataset(task, seed)[index]
 
 
 @lru_cache(CACHED_DATASETS)
