@@ -127,8 +127,8 @@ class Collector:
                 if announcement.public_key != self._own_key:
                     positions = wanted_positions(announcement, self._rules, self._clock.now())
                     found.append((announcement, positions))
-            except WireError:
-                self.dropped[Reason.WIRE] += 1
+            except WireError as error:
+                self.dropped[Refused.by_wire(error).reason] += 1
             except Refused as refusal:
                 self.dropped[refusal.reason] += 1
         return found
@@ -163,7 +163,7 @@ class Collector:
         for position in filter(answered.__contains__, positions):
             self.counts.update(fetched=1, fetched_bytes=len(answered[position]))
             try:
-                record = open_group(header, position, answered[position], self._rules)
+                record = open_group(announcement, header, position, answered[position], self._rules)
                 group = received_group(record, header)
                 self._spend(group)
                 groups.append(group)

@@ -46,6 +46,8 @@ METRICS: Mapping[str, str] = MappingProxyType(
 DROPPED: Mapping[str, str] = MappingProxyType(
     {
         "wire": "The bytes break the wire specification, or are not the ones announced.",
+        "unknown_version": "It is of a version of the protocol that we don't know.",
+        "foreign_swarm": "It is of another swarm.",
         "expired": "The announcement had expired when it was seen.",
         "from_the_future": "It claims to be made later than our clock and the allowed skew.",
         "nothing_wanted": "None of its groups is of a task that we train on, or, under a filter "
@@ -54,10 +56,11 @@ DROPPED: Mapping[str, str] = MappingProxyType(
         "one look, or than the pool has room for. No fault of the peer.",
         "unreachable": "The holder did not answer, or the message was lost.",
         "missing": "The holder no longer has the bundle.",
-        "bundle_differs": "The holder sent another bundle than the announced one.",
+        "bundle_differs": "The holder sent another bundle than the announced one, or the bundle or "
+        "a group is not as announced.",
         "stale_sequence": "Its sequence number is older than the window that we remember.",
         "equivocation": "The key signed two bundles under one sequence number.",
-        "unknown_task": "A group of a task or level that we don't train on.",
+        "unknown_task": "A group of a task or level that our scorer doesn't know.",
         "unknown_fingerprint": "The peer's version of the task gives other questions than ours.",
         "too_long": "A completion has more tokens than our own limit allows.",
         "group_repeated": "The key has already answered that question of its stream.",

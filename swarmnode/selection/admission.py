@@ -24,6 +24,7 @@ from swarmproto import (
     open_header,
     verify_group,
 )
+from swarmproto import Reason as WireReason
 
 
 class Verdict(StrEnum):
@@ -37,6 +38,8 @@ class Reason(StrEnum):
     """Why something of a peer's was dropped; docs/metrics.md has a line for each."""
 
     WIRE = "wire"
+    UNKNOWN_VERSION = "unknown_version"
+    FOREIGN_SWARM = "foreign_swarm"
     EXPIRED = "expired"
     FROM_THE_FUTURE = "from_the_future"
     NOTHING_WANTED = "nothing_wanted"
@@ -68,6 +71,17 @@ class Refused(Exception):
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason.value)
         self.reason = reason
+
+    @classmethod
+    def by_wire(cls, error: WireError) -> Refused:
+        """What breaks the wire; another version or swarm is nobody's fault (README, section 9)."""
+        return cls(_NOBODYS_FAULT.get(error.reason, Reason.WIRE))
+
+
+_NOBODYS_FAULT = {
+    WireReason.VERSION: Reason.UNKNOWN_VERSION,
+    WireReason.FOREIGN_SWARM: Reason.FOREIGN_SWARM,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +120,7 @@ def wanted_positions(
 def open_bundle(
     announcement: Announcement, response: FetchResponse, window: ReplayWindow, swarm_id: bytes
 ) -> BundleHeader:
-    """The verified header of what was announced. Raises Refused."""
+    """The verified header, in agreement with what was announced. Raises Refused."""
     if response.status != "ok" or response.header_bytes is None:
         raise Refused(Reason.MISSING)
     if bundle_id(response.header_bytes) != announcement.bundle_id:
@@ -114,8 +128,9 @@ def open_bundle(
     try:
         header = open_header(response.header_bytes, swarm_id)
     except WireError as error:
-        raise Refused(Reason.WIRE) from error
-    if header.public_key != announcement.public_key:
+        raise Refused.by_wire(error) from error
+    same_length = len(header.group_hashes) == len(announcement.groups)
+    if header.public_key != announcement.public_key or not same_length:
         raise Refused(Reason.BUNDLE_DIFFERS)
     match window.check(header.sequence, announcement.bundle_id):
         case "equivocation":
@@ -127,18 +142,25 @@ def open_bundle(
 
 
 def open_group(
-    header: BundleHeader, position: int, group_bytes: bytes, rules: AdmissionRules
+    announcement: Announcement,
+    header: BundleHeader,
+    position: int,
+    group_bytes: bytes,
+    rules: AdmissionRules,
 ) -> GroupRecord:
-    """A verified group, not yet regenerated or scored. Raises Refused."""
+    """A verified group, as announced, not yet regenerated or scored. Raises Refused.
+
+    `header` is what `open_bundle` made of the announcement.
+    """
     try:
         verify_group(header, position, group_bytes)
         record = decode_group(group_bytes)
     except WireError as error:
-        raise Refused(Reason.WIRE) from error
-    fingerprint = rules.fingerprints.get((record.task, record.level))
-    if fingerprint is None:
-        raise Refused(Reason.UNKNOWN_TASK)
-    if fingerprint != record.fingerprint:
+        raise Refused.by_wire(error) from error
+    announced = announcement.groups[position]
+    if (announced.task, announced.level) != (record.task, record.level):
+        raise Refused(Reason.BUNDLE_DIFFERS)
+    if rules.fingerprints.get((record.task, record.level)) != record.fingerprint:
         raise Refused(Reason.UNKNOWN_FINGERPRINT)
     # The publisher's own token count only serves to refuse early; ours decides when we encode.
     if any(completion.token_count > rules.completion_tokens for completion in record.completions):

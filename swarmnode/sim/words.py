@@ -16,6 +16,8 @@ from swarmnode.sim.summary import Variant
 
 REASONS = {
     "wire": "the bytes did not follow the specification, or a signature was wrong",
+    "unknown_version": "it spoke another version of the protocol",
+    "foreign_swarm": "it belonged to another swarm",
     "expired": "the announcement was past its expiry",
     "from_the_future": "the announcement claimed to be made in the future",
     "nothing_wanted": "the announcement offered nothing to learn from: groups of other tasks, or "

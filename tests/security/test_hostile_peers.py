@@ -13,7 +13,7 @@ import pytest
 from swarmnode.clock import VirtualClock
 from swarmnode.network.memory import MemoryNetwork
 from swarmnode.rewards.client import Rejection
-from swarmnode.selection.admission import Reason
+from swarmnode.selection.admission import Reason, Verdict
 from swarmnode.types import Group, Scored
 from swarmnode.wire import group_record, policy_label
 from swarmproto import (
@@ -103,15 +103,16 @@ def test_every_reason_of_the_scorer_is_one_that_is_counted() -> None:
     )
 
 
-def test_groups_beyond_the_bundle_are_dropped_one_by_one() -> None:
+@pytest.mark.parametrize("claimed", [1, 3, 64])
+def test_a_bundle_with_fewer_or_more_groups_than_announced_is_refused(claimed: int) -> None:
     async def scenario(clock: VirtualClock, network: MemoryNetwork) -> None:
         two, stranger = peer(2, network, clock), Stranger(1, network, clock)
-        bundle = stranger.bundle(own(1, 5))
+        bundle = stranger.bundle(own(1, 5, 6))
         stranger.serve(bundle)
-        await stranger.announce(stranger.announcement(bundle, [LIVE] * 8))
+        await stranger.announce(stranger.announcement(bundle, [LIVE] * claimed))
         await two.collector.look()
-        assert len(two.pool) == 1
-        assert two.collector.dropped == {Reason.WIRE: 7}
+        assert len(two.pool) == 0
+        assert two.collector.dropped[Reason.BUNDLE_DIFFERS] == 1
 
     simulate(scenario)
 
@@ -127,14 +128,29 @@ def test_announcements_without_a_holder_that_answers_are_counted(holders: Sequen
     simulate(scenario)
 
 
-def test_a_task_other_than_the_announced_one_is_judged_as_what_it_is() -> None:
+def test_a_group_of_another_task_than_announced_is_refused() -> None:
     async def scenario(clock: VirtualClock, network: MemoryNetwork) -> None:
-        two, stranger = peer(2, network, clock), Stranger(1, network, clock)
+        known = {**FINGERPRINTS, ("bf", "easy"): FINGERPRINTS["basic_arithmetic", "easy"]}
+        two = peer(2, network, clock, fingerprints=known)
+        stranger = Stranger(1, network, clock)
         bundle = stranger.bundle([scored(task="bf", publisher=identity(1).public_key)])
         stranger.serve(bundle)
         await stranger.announce(stranger.announcement(bundle))
         await two.collector.look()
-        assert two.collector.dropped == {Reason.UNKNOWN_TASK: 1}
+        assert two.collector.dropped == {Reason.BUNDLE_DIFFERS: 1}
+        assert len(two.pool) == 0
+
+    simulate(scenario)
+
+
+def test_another_version_of_the_protocol_is_ignored_under_its_own_name() -> None:
+    async def scenario(clock: VirtualClock, network: MemoryNetwork) -> None:
+        two, stranger = peer(2, network, clock), Stranger(1, network, clock)
+        announcement = stranger.announcement(stranger.bundle(own(1, 5)))
+        await stranger.announce(announcement[:4] + b"\x02" + announcement[5:])
+        await two.collector.look()
+        assert two.collector.dropped == {Reason.UNKNOWN_VERSION: 1}
+        assert Reason.UNKNOWN_VERSION.verdict is Verdict.IGNORE
 
     simulate(scenario)
 
@@ -167,7 +183,12 @@ def test_mutilated_bytes_of_every_kind_are_counted_and_never_raise(seed: int) ->
             await stranger.announce(stranger.announcement(bundle))
             await two.collector.look()
         assert len(two.pool) == 0
-        assert set(two.collector.dropped) <= {Reason.WIRE, Reason.BUNDLE_DIFFERS}
+        assert set(two.collector.dropped) <= {
+            Reason.WIRE,
+            Reason.BUNDLE_DIFFERS,
+            Reason.UNKNOWN_VERSION,
+            Reason.FOREIGN_SWARM,
+        }
         assert sum(two.collector.dropped.values()) == 80
 
     simulate(scenario)

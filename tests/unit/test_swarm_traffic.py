@@ -166,7 +166,7 @@ def test_an_index_answered_twice_by_one_key_is_taken_once() -> None:
         ({"fingerprints": {("bf", "easy"): b"f" * 32}}, Reason.NOTHING_WANTED),
         ({"fingerprints": {("basic_arithmetic", "easy"): b"x" * 32}}, Reason.UNKNOWN_FINGERPRINT),
         ({"completion_tokens": 1}, Reason.TOO_LONG),
-        ({"swarm_id": b"t" * 32}, Reason.WIRE),
+        ({"swarm_id": b"t" * 32}, Reason.FOREIGN_SWARM),
     ],
 )
 def test_what_a_node_does_not_take_is_dropped_under_its_reason(
