@@ -1,7 +1,8 @@
 """Held-out success: questions that nobody trains on, answered once sampled and once greedily.
 
 The same questions and the same sampling seed at every evaluation of every node, so that policies
-and moments compare pair by pair. Source: DESIGN.md section 6.
+and moments compare pair by pair. Why three
+rewards: docs/how-it-works.md.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from swarmnode.cli.exits import Exit, Mistake
 if TYPE_CHECKING:
     from swarmnode.config.settings import Settings
     from swarmnode.sim.study import Arm
+    from swarmnode.sim.summary import Run
 
 Mix = tuple[int, int]
 
@@ -180,51 +181,59 @@ def _run(
     from swarmnode.cli.screen import Screen
     from swarmnode.paths import cache_folder
     from swarmnode.process import ChildError
-    from swarmnode.sim.report import write_report
     from swarmnode.sim.study import arms, run_study
-    from swarmnode.tasks import baseline
 
     folder = out or Path("runs") / time.strftime("%Y-%m-%d-%H%M%S")
     cache = cache_folder(os.environ) / "warm-starts"
     study = arms(settings, mixes, seeds)
-    _make(cache, "choose another folder with the environment variable SWARMNODE_HOME")
-    _make(folder, "choose another folder with --out")
-    _make(folder / "runs", "choose another folder with --out")
-    for arm in study:
-        _refuse_other_settings(arm, folder)
+    _prepare(study, folder, cache)
     screen = Screen(sys.stderr if as_json else sys.stdout)
     screen.starting(settings.simulation.nodes, len(study))
     try:
         runs, complete = run_study(
-            study,
-            folder,
-            environment=os.environ,
-            cache=cache,
-            progress=screen,
+            study, folder, environment=os.environ, cache=cache, progress=screen
         )
+        report = _report(folder, runs, settings, complete=complete) if runs else None
     except ChildError as error:
-        sys.stderr.write(f"swarmnode: {error}; its own message is above\n")
-        raise typer.Exit(Exit.FAILURE) from error
-    if not runs:
-        sys.stderr.write(
-            "swarmnode: stopped before a round had ended; there is nothing to report\n"
+        raise Mistake(f"{error}; its own message is above", Exit.FAILURE) from error
+    except OSError as error:
+        raise Mistake(
+            f"{error.filename or folder}: {error.strerror}; finished runs are kept in {folder}, "
+            "make room and give the same command with --out",
+            Exit.FAILURE,
+        ) from error
+    if report is None:
+        raise Mistake(
+            "stopped before a round had ended; there is nothing to report", Exit.INTERRUPTED
         )
-        raise typer.Exit(Exit.INTERRUPTED)
-    command = shlex.join(["swarmnode", *sys.argv[1:]])
-    report = write_report(
-        folder,
-        runs,
-        settings,
-        complete=complete,
-        command=command,
-        baselines={task: baseline(task, level) for task, level in settings.tasks.pairs},
-    )
     if as_json:
         sys.stdout.write((folder / "summary.json").read_text(encoding="utf-8"))
     else:
         screen.finish(runs, report)
     if not complete:
         raise typer.Exit(Exit.INTERRUPTED)
+
+
+def _prepare(study: Sequence[Arm], folder: Path, cache: Path) -> None:
+    _make(cache, "choose another folder with the environment variable SWARMNODE_HOME")
+    _make(folder, "choose another folder with --out")
+    _make(folder / "runs", "choose another folder with --out")
+    for arm in study:
+        _refuse_other_settings(arm, folder)
+
+
+def _report(folder: Path, runs: Sequence[Run], settings: Settings, *, complete: bool) -> Path:
+    from swarmnode.sim.report import write_report
+    from swarmnode.tasks import baseline
+
+    return write_report(
+        folder,
+        runs,
+        settings,
+        complete=complete,
+        command=shlex.join(["swarmnode", *sys.argv[1:]]),
+        baselines={task: baseline(task, level) for task, level in settings.tasks.pairs},
+    )
 
 
 def _make(folder: Path, remedy: str) -> None:

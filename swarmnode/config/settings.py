@@ -148,6 +148,12 @@ def _explain(error: ValidationError, sources: Mapping[str, str]) -> str:
     # An unknown section is reported as such; the user wrote a setting below it.
     name = next((known for known in sources if known.startswith(f"{name}.")), name)
     source = next((where for known, where in sources.items() if name.startswith(known)), "defaults")
+    if first["type"] == "value_error":
+        return f"{name} (from {source}): {first['ctx']['error']}"
+    if first["type"] == "tuple_type":
+        return f'{name} = {first["input"]!r} (from {source}): write a list, such as ["a", "b"]'
+    if first["type"] == "model_type":
+        return f"{name} (from {source}) is a section; set {name}.something, see docs/settings.md"
     if first["type"] != "extra_forbidden":
         message = first["msg"][:1].lower() + first["msg"][1:]
         return f"{name} = {first['input']!r} (from {source}): {message}"

@@ -1,6 +1,6 @@
 """Settings of the training step: which groups count how much, and how far one round may move.
 
-The defaults are DESIGN.md section 6. Generation's settings, the sampling temperature among them,
+What the defaults mean is said at each. Generation's settings, the sampling temperature among them,
 are not here: the step is told the temperature that the completions were sampled at.
 """
 

@@ -29,7 +29,7 @@ of this table. Each is deliberate and pays less than reasoning-gym does:
 | ill-formed formula  | propositional_logic, level | as if variables outside the question and      |
 |                     | paper                      | broken brackets were variables                |
 | needless premise    | propositional_logic, our   | 1 for any entailed formula that is no         |
-|                     | levels                     | tautology (simulation.md §7)                  |
+|                     | levels                     | tautology (docs/decisions/0005)               |
 | over the cap        | all                        | whatever the length                           |
 """
 

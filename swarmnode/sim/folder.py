@@ -52,7 +52,8 @@ class RunFolder:
 
     def read(self) -> list[RoundReport]:
         """The rounds that are there; a torn last line is left out."""
-        return list(_parse_lines((self.path / "rounds.jsonl").read_text(encoding="utf-8")))
+        lines = self.path / "rounds.jsonl"
+        return list(_parse_lines(lines.read_text(encoding="utf-8"))) if lines.exists() else []
 
 
 def _parse_lines(text: str) -> Iterator[RoundReport]:

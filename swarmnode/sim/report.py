@@ -70,7 +70,7 @@ def summary_as_json(
     - `settings`: all settings of the study, resolved; a variant has its own I and J, a run its
       own seed.
     - `nodes`, `rounds`: of every run, as asked for.
-    - `tasks`: by name, `{level, best_fixed_answer}`; the latter is the success of the best
+    - `tasks`: by name, `{level, baseline}`; the latter is the success of the best
       constant or heuristic answer.
     - `variants`: a list, each with
         - `name`: "I/J"; `seeds`; `rounds`: what all its runs have reached.
@@ -99,7 +99,7 @@ def summary_as_json(
         "nodes": settings.simulation.nodes,
         "rounds": settings.simulation.rounds,
         "tasks": {
-            task: {"level": level, "best_fixed_answer": baselines.get(task)}
+            task: {"level": level, "baseline": baselines.get(task)}
             for task, level in levels.items()
         },
         "variants": [_variant(variant) for variant in variants],

@@ -98,9 +98,10 @@ def run_study(
                 folder.finish(arm.settings)
             runs.append(Run(arm.variant, arm.seed, folder.read()))
     except KeyboardInterrupt:
-        reports = folder.read()
-        if last_round(reports) >= 1:
-            runs.append(Run(arm.variant, arm.seed, reports))
+        begun = Run(arm.variant, arm.seed, arm.folder(out).read())
+        told = any((run.variant, run.seed) == (arm.variant, arm.seed) for run in runs)
+        if not told and last_round(begun.reports) >= 1:
+            runs.append(begun)
         return runs, False
     finally:
         if machine is not None:

@@ -4,7 +4,7 @@ Pure apart from caches, synchronous; runs in the scorer process. Knows no comple
 a question is a function of (swarm id, public key, task, level, index); a held-out question is
 never drawn nor warm-started on; evaluation and warm start have streams of their own, which no
 peer's key can have and which are the same in every swarm, so that results compare.
-Source: protocol/README.md (streams, held-out rule, fingerprints), DESIGN.md sections 4 and 6.
+Source: protocol/README.md (streams, held-out rule, fingerprints).
 """
 
 from __future__ import annotations

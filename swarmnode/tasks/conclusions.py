@@ -9,7 +9,7 @@ sixteen. Were the signs of the statements drawn independently as well, the numbe
 would tell about the answer; so it is drawn first, and idle facts make up for the difference.
 Notation and the rule of what is right are those of swarmnode/logic.py.
 
-Knows no reasoning-gym. Source: simulation.md section 7.
+Knows no reasoning-gym. Why it asks this: docs/decisions/0005.
 """
 
 from __future__ import annotations

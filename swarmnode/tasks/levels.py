@@ -1,7 +1,7 @@
 """The nine tasks of the paper and their levels: parameters, and what counts as right.
 
-`paper` has the parameters of swarm-sampling.md section 5. `easy` is for models of 0.1 to 1 M
-parameters: short questions with few digits, at least 1000 distinct texts, one wording per
+`paper` has the parameters of rl-swarm's runs (its datasets.yaml). `easy` is for models of 0.1 to
+1 M parameters: short questions with few digits, at least 1000 distinct texts, one wording per
 question, and no fixed or copied answer that is right in more than a tenth (docs/tasks.md has the
 measurements). Knows no swarm, key or held-out rule.
 

@@ -1,7 +1,7 @@
 """Which other tasks of reasoning-gym may be asked, and why each of the rest may not.
 
-An allow-list: a task is enabled only after an audit (security.md section 2, and a run of every
-dataset under two hash seeds, with far indices and nonsense answers). Data only.
+An allow-list: a task is enabled only after an audit of its code and a run under two hash seeds,
+with far indices and nonsense answers. Data only.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Pure functions on reward matrices of shape (groups, completions), NaN where a co
 be scored or where a group has fewer completions than the widest. Knows no tokens and no model.
 Invariants: a group whose rewards are all equal gets exactly zero, however its baseline is chosen;
 an unscored completion gets zero and moves no baseline. Source: GRPO (arXiv 2402.03300) with the
-unbiased deviation and the epsilon that TRL uses; external baselines: DESIGN.md section 6.
+unbiased deviation and the epsilon that TRL uses; external baselines: config/training.py.
 """
 
 from __future__ import annotations

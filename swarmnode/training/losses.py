@@ -4,7 +4,7 @@ Pure functions on flat tensors with one entry per trained token, shape (tokens,)
 no packing and no optimizer. Everything is computed in float32 whatever the model's type.
 Left out: a KL term to a reference policy (its weight is 0 in the paper; there is no reference
 policy). Source: GRPO (arXiv 2402.03300) with DAPO's clip-higher and token-level mean (2503.14476),
-truncated importance sampling against the sampler in the decoupled form (grpo.md section 1.2), and
+truncated importance sampling against the sampler in the decoupled form, and
 the off-policy sequence mask of DeepSeek-V3.2 (equation 9).
 """
 

@@ -1,6 +1,6 @@
 """Who is trained on, and how: from a round's groups to packed rows with their advantages.
 
-Pure Python and small tensors on the CPU. Decides what DESIGN.md section 6 leaves to the setting
+Pure Python and small tensors on the CPU. Decides what is left to the setting
 `external_advantage`; knows no model and no optimizer. Invariants: whatever doesn't count is left
 out of the rows altogether, so that its tokens are neither in the loss nor in its denominator; the
 rows of local groups don't depend on the external ones.

@@ -5,7 +5,7 @@ temperature come by constructor; packing, advantages and losses are pure functio
 Invariants: micro-batches change neither loss nor gradient, because gradients of sums are added up
 and divided once by the round's token count; without a live group, or with a gradient that isn't
 finite, parameters and optimizer state stay as they are; the old policy is the one at the start of
-the round. Source: Algorithm 1 of the swarm sampling paper (arXiv 2509.08721), DESIGN.md section 6.
+the round. Source: Algorithm 1 of the swarm sampling paper (arXiv 2509.08721).
 """
 
 from __future__ import annotations

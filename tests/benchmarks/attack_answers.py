@@ -1,7 +1,7 @@
 """Answers that solve nothing: constants, copies and shallow rules, for the attack on verifiers.
 
 A heuristic is a pure function of the question's text (a lookup also of a training sample) that
-needs no understanding of the task. Knows no scores. Source: simulation.md section 7.
+needs no understanding of the task. Knows no scores.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from swarmnode.sim.swarm import simulated_swarm
 ROUNDS = 60
 FLOPS_PER_TOKEN_FORWARD = 2.0
 FLOPS_PER_TOKEN_TRAINED = 6.0
-"""Per parameter: a forward, and a forward with a backward (performance.md, section 1)."""
+"""Per parameter: a forward, and a forward with a backward."""
 
 
 class Timed:

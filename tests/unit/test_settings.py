@@ -67,3 +67,16 @@ def test_a_typo_in_a_file_names_the_file(tmp_path: Path) -> None:
 def test_every_setting_is_documented() -> None:
     undocumented = [name for name, _, text in describe(Settings) if len(text) < 10]
     assert undocumented == []
+
+
+@pytest.mark.parametrize(
+    ("assignment", "line"),
+    [
+        ('tasks.names=["bf", "bf"]', r"tasks.names \(from --set\): name each task once; .*: bf$"),
+        ("tasks.names=bf", r'write a list, such as \["a", "b"\]'),
+        ("policy=3", r"policy \(from --set\) is a section; set policy.something"),
+    ],
+)
+def test_a_mistake_of_form_says_what_to_write(assignment: str, line: str) -> None:
+    with pytest.raises(SettingsError, match=line):
+        load_settings(assignments=[assignment])

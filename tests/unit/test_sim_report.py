@@ -99,8 +99,8 @@ def test_a_node_evaluated_once_has_one_line_of_marks() -> None:
 
 def test_every_variant_has_the_rewards_by_task_with_intervals() -> None:
     summary = as_json(swarm("8/0"), swarm("4/4"))
-    assert summary["tasks"]["bf"] == {"level": "easy", "best_fixed_answer": 0.1}
-    assert summary["tasks"]["arc_1d"]["best_fixed_answer"] is None
+    assert summary["tasks"]["bf"] == {"level": "easy", "baseline": 0.1}
+    assert summary["tasks"]["arc_1d"]["baseline"] is None
     for variant in summary["variants"]:
         assert set(variant["by_task"]) == {"bf", "arc_1d"}
         for ends in variant["by_task"].values():
