@@ -15,14 +15,14 @@ class Rewards(Section):
     Scores below success are small and mostly say that nothing was solved, but advantages are
     relative: they turn them into full-size updates."""
 
-    batch_items: int = Field(default=64, ge=1, le=128)
+    groups_per_request: int = Field(default=64, ge=1, le=128)
     """Groups that the scorer takes at a time; 128 of the largest that peers may send fit a frame
     between processes."""
 
-    batch_seconds: float = Field(default=1.0, gt=0, le=60)
+    request_seconds: float = Field(default=1.0, gt=0, le=60)
     """Seconds that those may take together before the worker is killed and the culprit sought."""
 
-    item_seconds: float = Field(default=0.25, gt=0, le=60)
+    group_seconds: float = Field(default=0.25, gt=0, le=60)
     """Seconds that one group may take when a culprit is sought; the one that takes longer is
     scored 0 and named."""
 

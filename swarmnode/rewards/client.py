@@ -72,21 +72,21 @@ class Scorer:
         and held-out ones otherwise.
         """
         verdicts: list[Verdict] = []
-        for start in range(0, len(groups), self._settings.batch_items):
-            some = groups[start : start + self._settings.batch_items]
-            verdicts += await self._score_batch(some, expect_held_out)
+        for start in range(0, len(groups), self._settings.groups_per_request):
+            some = groups[start : start + self._settings.groups_per_request]
+            verdicts += await self._score_request(some, expect_held_out)
         return verdicts
 
-    async def _score_batch(self, groups: Sequence[Group], expect_held_out: bool) -> list[Verdict]:
+    async def _score_request(self, groups: Sequence[Group], expect_held_out: bool) -> list[Verdict]:
         settings = self._settings
         try:
-            return await self._score_together(groups, expect_held_out, settings.batch_seconds)
+            return await self._score_together(groups, expect_held_out, settings.request_seconds)
         except WorkKilled:
             # One by one: halving would let the culprit hang once more in each half that holds it.
             return [await self._score_alone(group, expect_held_out) for group in groups]
 
     async def _score_alone(self, group: Group, expect_held_out: bool) -> Verdict:
-        seconds = self._settings.item_seconds
+        seconds = self._settings.group_seconds
         try:
             return (await self._score_together([group], expect_held_out, seconds))[0]
         except WorkKilled:

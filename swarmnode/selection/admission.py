@@ -60,8 +60,8 @@ class Reason(StrEnum):
 
     @property
     def verdict(self) -> Verdict:
-        """REJECT where only a faulty or hostile sender can be the cause."""
-        blame = {Reason.WIRE, Reason.BUNDLE_DIFFERS, Reason.EQUIVOCATION, Reason.HELD_OUT}
+        """REJECT where only a faulty or hostile sender can be the cause (README, section 9)."""
+        blame = {Reason.WIRE, Reason.BUNDLE_DIFFERS, Reason.EQUIVOCATION}
         return Verdict.REJECT if self in blame else Verdict.IGNORE
 
 

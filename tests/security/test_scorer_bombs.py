@@ -54,7 +54,7 @@ def test_hostile_text_scores_0_in_a_verifier_at_once_and_without_a_trace(
         assert verify(task, answer, metadata, text) == 0.0, text[:60]
         slowest = max(slowest, time.perf_counter() - started)
     assert not list(tmp_path.iterdir())
-    assert slowest < Rewards().item_seconds / 2
+    assert slowest < Rewards().group_seconds / 2
 
 
 def test_hostile_text_scores_0_in_the_scorer_while_the_loop_stays_free(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_kill_takes_about_a_second_and_the_next_batch_follows_at_once(
         async with loop_lag() as lags:
             started = time.perf_counter()
             with pytest.raises(WorkKilled):
-                await dangerous.call("score", [item], 60, Rewards().batch_seconds)
+                await dangerous.call("score", [item], 60, Rewards().request_seconds)
             killed = time.perf_counter()
             verdicts = await scorer.score([group_of(question, [question.answer])] * 64)
             recovered = time.perf_counter()
