@@ -26,7 +26,7 @@ test: $(STAMP) check
 	@$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile -m "not real"
 
 test-real: $(STAMP)
-	@$(BIN)/python -m pytest -m real
+	@$(BIN)/python -m pytest -m real -o faulthandler_timeout=590
 
 check: $(STAMP)
 	@$(BIN)/ruff check .
