@@ -52,17 +52,31 @@ class Study:
 
 
 def answer(variants: Sequence[Variant]) -> str:
-    """What came out, in a line; of several variants it names the one that gained most."""
+    """What came out, in a line.
+
+    Of several variants it tells every gain, and names a best one only where several seeds were run
+    and no other's interval reaches into its own.
+    """
     if not variants:
         return "No round has ended, so there is nothing to tell yet"
     if len(variants) == 1:
         return verdict(variants[0])
-    risen = [variant for variant in variants if variant.held_out_gain.low > 0]
-    if not risen:
-        return f"In none of {len(variants)} mixes did held-out success clearly rise"
-    most = max(risen, key=lambda variant: variant.held_out_gain.mean)
-    told = verdict(most)
-    return f"{most.name} gained most of {len(variants)} mixes: {told[0].lower()}{told[1:]}"
+    known = [each for each in variants if not math.isnan(each.held_out_gain.mean)]
+    if not known:
+        return "Held-out success was measured only at the start"
+    ranked = sorted(known, key=lambda variant: variant.held_out_gain.mean, reverse=True)
+    gains = ", ".join(f"{each.name} {_change(each.held_out_gain.mean)}" for each in ranked)
+    best, others = ranked[0], ranked[1:]
+    seeds = min(len(each.seeds) for each in variants)
+    clear = all(each.held_out_gain.high < best.held_out_gain.low for each in others)
+    if seeds > 1 and clear and len(known) == len(variants):
+        return f"{best.name} gained most held-out success: {gains}"
+    why = "the intervals overlap" if seeds > 1 else "one seed"
+    return f"Held-out success: {gains}; {why}, so this does not tell which mix is better"
+
+
+def _change(gain: float) -> str:
+    return f"{gain:+.3f}".replace("-", "−")
 
 
 def verdict(variant: Variant) -> str:
