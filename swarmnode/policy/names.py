@@ -12,6 +12,5 @@ class UnknownModel(ValueError):
 def check_model(name: str) -> None:
     """Raise UnknownModel, whose text says what exists, unless this version has the model."""
     if name not in MODELS:
-        raise UnknownModel(
-            f"unknown model {name!r}: this version has {', '.join(MODELS)}; leave --model out"
-        )
+        known = ", ".join(map(repr, MODELS))
+        raise UnknownModel(f"unknown model {name!r}: this version has {known}; leave --model out")

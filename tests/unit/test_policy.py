@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from swarmnode.config.policy import PolicySettings
-from swarmnode.policy.loading import UnknownModel, load_policy
+from swarmnode.policy.loading import load_policy
+from swarmnode.policy.names import UnknownModel
 from swarmnode.policy.policy import Policy
 from swarmnode.policy.tokenizer import ANSWER_ID, END_ID
 
