@@ -86,7 +86,7 @@ class NonzeroAdvantage:
         self, candidates: Sequence[Scored], count: int, rng: random.Random
     ) -> Sequence[Scored]:
         """At most `count` live groups."""
-        return self.draw([scored for scored in candidates if scored.live], count, rng)
+        return self.draw(_live(candidates), count, rng)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +114,7 @@ class TopReward:
         self, candidates: Sequence[Scored], count: int, rng: random.Random
     ) -> Sequence[Scored]:
         """At most `count` groups, the highest pass rate first."""
-        shuffled = self.draw(candidates, len(candidates), rng)
-        return _highest(shuffled, count, lambda scored: scored.pass_rate)
+        return _highest(self.draw, candidates, count, rng, lambda scored: scored.pass_rate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +128,7 @@ class Learnability:
         self, candidates: Sequence[Scored], count: int, rng: random.Random
     ) -> Sequence[Scored]:
         """At most `count` live groups, the largest variance of a success first."""
-        live = self.draw([s for s in candidates if s.live], len(candidates), rng)
-        return _highest(live, count, lambda scored: scored.pass_rate * (1.0 - scored.pass_rate))
+        return _highest(self.draw, _live(candidates), count, rng, _variance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,15 +142,7 @@ class Fresh:
         self, candidates: Sequence[Scored], count: int, rng: random.Random
     ) -> Sequence[Scored]:
         """At most `count` live groups, the newest first."""
-        live = self.draw([s for s in candidates if s.live], len(candidates), rng)
-        return _highest(live, count, lambda scored: scored.received)
-
-
-def _highest(
-    shuffled: Sequence[Scored], count: int, rank: Callable[[Scored], float]
-) -> list[Scored]:
-    # A stable sort of shuffled groups: ties are broken at random, by the draw rule.
-    return sorted(shuffled, key=rank, reverse=True)[:count]
+        return _highest(self.draw, _live(candidates), count, rng, lambda scored: scored.received)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +156,7 @@ class Balanced:
         self, candidates: Sequence[Scored], count: int, rng: random.Random
     ) -> Sequence[Scored]:
         """At most `count` live groups, spread over the tasks as evenly as possible."""
-        live = [scored for scored in candidates if scored.live]
+        live = _live(candidates)
         tasks = sorted({scored.group.question.task for scored in live})
         rng.shuffle(tasks)
         queues = [
@@ -175,3 +165,23 @@ class Balanced:
         ]
         turns = [queue[turn] for turn in range(count) for queue in queues if turn < len(queue)]
         return turns[:count]
+
+
+def _live(candidates: Sequence[Scored]) -> list[Scored]:
+    return [scored for scored in candidates if scored.live]
+
+
+def _variance(scored: Scored) -> float:
+    return scored.pass_rate * (1.0 - scored.pass_rate)
+
+
+def _highest(
+    draw: Draw,
+    candidates: Sequence[Scored],
+    count: int,
+    rng: random.Random,
+    rank: Callable[[Scored], float],
+) -> list[Scored]:
+    # A stable sort of shuffled groups: ties are broken at random, by the draw rule.
+    shuffled = draw(candidates, len(candidates), rng)
+    return sorted(shuffled, key=rank, reverse=True)[:count]
