@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 
 from swarmnode.config.settings import Settings
-from swarmnode.process import Child, ChildGone
+from swarmnode.process import Child
 from swarmnode.rewards.client import Scorer
 from swarmproto import SwarmRules, swarm_id
 
@@ -22,7 +22,7 @@ class Machine:
     def __init__(self, settings: Settings, environment: Mapping[str, str]) -> None:
         self.swarm_id = simulated_swarm_id(settings)
         count = settings.simulation.hosts or available_cores()
-        self._scorer = Child(
+        self.scoring = Child(
             "swarmnode.scoring",
             name="scorer",
             arguments=[
@@ -40,29 +40,17 @@ class Machine:
             )
             for number in range(min(count, settings.simulation.nodes))
         ]
-        self.scorer = Scorer(self._scorer, settings.rewards)
+        self.scorer = Scorer(self.scoring, settings.rewards)
 
     def start(self) -> None:
         """Start all children; they get ready in parallel, behind their first call."""
-        for child in (self._scorer, *self.hosts):
+        for child in (self.scoring, *self.hosts):
             child.start()
 
     def close(self) -> None:
         """End all children."""
-        for child in (*self.hosts, self._scorer):
+        for child in (*self.hosts, self.scoring):
             child.close_now()
-
-    @property
-    def scorer_starts(self) -> int:
-        """How often the scorer was started; more than once means that it died."""
-        return self._scorer.starts
-
-    @property
-    def scorer_process_id(self) -> int:
-        """The operating system's id of the scorer. Raises ChildGone when it does not run."""
-        if self._scorer.process_id is None:
-            raise ChildGone("the scorer is not running")
-        return self._scorer.process_id
 
 
 def available_cores() -> int:

@@ -141,11 +141,13 @@ def test_a_scorer_that_dies_is_replaced_and_changes_no_number(
     class Killing(Watching):
         def round_ended(self, arm: Arm, reports: Sequence[RoundReport]) -> None:
             if reports[0].round == 1:
-                os.kill(machines[0].scorer_process_id, signal.SIGKILL)
+                victim = machines[0].scoring.process_id
+                assert victim is not None
+                os.kill(victim, signal.SIGKILL)
 
     disturbed, whole = run(tmp_path / "disturbed", settings(), Killing())
     assert whole
-    assert machines[0].scorer_starts == 2
+    assert machines[0].scoring.starts == 2
     assert list(disturbed[0].reports) == list(undisturbed[0].reports)
 
 
