@@ -53,6 +53,7 @@ def load_weights(module: nn.Module, path: Path) -> None:
     try:
         with safe_open(path, framework="pt") as file:
             digest = (file.metadata() or {}).get(_DIGEST_KEY)
+            # The handle has `keys` but is no mapping: iterating over itself is not supported.
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise ValueError(f"{path} is no safetensors file: {error}") from error
