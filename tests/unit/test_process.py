@@ -143,7 +143,8 @@ def _runs(process_id: int) -> bool:
     try:
         with open(f"/proc/{process_id}/stat") as status:
             return status.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
+        # The file vanishes with the process; one opened just before fails in the read.
         return False
 
 
