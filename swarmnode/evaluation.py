@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 
 from swarmnode.clock import Clock
 from swarmnode.rewards.client import Scorer
+from swarmnode.rewards.common_answers import Observation, observation, tally
 from swarmnode.types import (
     SUCCESS_THRESHOLD,
     Completion,
@@ -83,11 +84,17 @@ class Examiner:
             if verdict.rejection not in (None, "scorer_killed"):
                 raise EvaluationError(f"an evaluation question was refused: {verdict.rejection}")
         outcomes: defaultdict[str, list[tuple[float, ...]]] = defaultdict(list)
-        for question, verdict in zip(self._questions, verdicts, strict=True):
+        answers: defaultdict[str, list[Observation]] = defaultdict(list)
+        for group, verdict in zip(groups, verdicts, strict=True):
+            question = group.question
             outcomes[question.task].append(verdict.scores)
+            answers[question.task].append(
+                observation(question.answer, group.completions[0], verdict.scores[0])
+            )
         return Evaluation(
             sampled={task: _marks([s for s, _ in scores]) for task, scores in outcomes.items()},
             greedy={task: _marks([g for _, g in scores]) for task, scores in outcomes.items()},
+            answers={task: tally(observations) for task, observations in answers.items()},
         )
 
 

@@ -5,7 +5,7 @@ Nothing here knows the wire, torch or asyncio. Every room may import this one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -104,6 +104,27 @@ class TaskRewards:
 
 
 @dataclass(frozen=True, slots=True)
+class CommonAnswer:
+    """A text, how many sampled answers it was, and how many of these were right."""
+
+    text: str
+    count: int
+    right: int
+
+
+@dataclass(frozen=True, slots=True)
+class SampledAnswers:
+    """Which texts the sampled answers to one task's questions were; long ones are shortened."""
+
+    commonest: Sequence[CommonAnswer]
+    """The ten commonest, commonest first."""
+    right: Mapping[str, int]
+    """Right answers by text."""
+    references: Mapping[str, int]
+    """The same right answers by the reference answer of their question: the sums are equal."""
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluation:
     """Held-out success: each unseen question answered once sampled and once greedily.
 
@@ -112,6 +133,8 @@ class Evaluation:
 
     sampled: Mapping[str, str]
     greedy: Mapping[str, str]
+    answers: Mapping[str, SampledAnswers] = field(default_factory=dict)
+    """What the sampled answers said, by task; empty where that was not kept."""
 
     @property
     def held_out(self) -> TaskRewards:
