@@ -17,6 +17,11 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "held_out": "Success on unseen questions by task, one sampled answer each, as a string "
         "of one 1 or 0 per question: the figure to judge a policy by.",
         "held_out_greedy": "The same questions answered greedily.",
+        "answers/common_share": "By task: of the node's last 64 right answers, at most four of a "
+        "group, the share that is one of the four commonest texts. None below 24 right answers.",
+        "answers/common_excess": "By task: what that share exceeds the share of the four commonest "
+        "reference answers of the same questions by. From 0.3 on it is a suspicion: a verifier's "
+        "loophole rather than a skill.",
         "mix/local_groups": "Own groups trained on: I.",
         "mix/external_groups": "Groups of peers trained on: J, or fewer if the pool had fewer.",
         "mix/local_live_groups": "Own groups with both successes and failures.",
