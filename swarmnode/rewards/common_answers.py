@@ -25,8 +25,9 @@ COMMON_TEXTS = 4
 MINIMUM_RIGHT = 24
 """Below so many right answers there is no figure: four texts are a sixth of 24 at the least."""
 EXCESS_SEEN = 0.3
-"""An excess from here on is a suspicion. Right answers that follow the questions stay below it, by
-chance as well; a constant answer to questions of varied references is far above."""
+"""An excess from here on is a suspicion. In samples of 60 questions of propositional_logic:paper,
+whose verifier takes nearly any entailed formula, weak disjunctions had 0.38 to 0.75 and copied
+premises, right for most questions but different ones, -0.36 to 0.06."""
 WINDOW = 64
 """Right answers that a node looks back on, by task."""
 ANSWERS_PER_GROUP = 4

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from swarmnode.sim.intervals import Estimate
 from swarmnode.sim.summary import Variant, mean_reward
+from swarmnode.sim.words import suspicious_tasks
 from swarmnode.types import RoundReport
 
 
@@ -96,7 +97,7 @@ def results_table(variants: Sequence[Variant]) -> Table:
             _figure(variant.end["local"].mean),
             _figure(variant.end["training_set"].mean),
         )
-    table.caption = _caption(variants)
+    table.caption = Text(_caption(variants))
     table.caption_justify = "left"
     return table
 
@@ -104,10 +105,12 @@ def results_table(variants: Sequence[Variant]) -> Table:
 def _caption(variants: Sequence[Variant]) -> str:
     gains = [variant.held_out_gain for variant in variants]
     over = sorted({gain.over for gain in gains if not math.isnan(gain.low)})
+    suspicious = [f"{each.name} {task}" for each in variants for task in suspicious_tasks(each)]
     return (
         "held-out: unseen questions. local: own fresh answers. training set: what was trained on, "
         "lifted by choosing groups. "
         + (f"Intervals over {' or '.join(over)}." if over else "Too few nodes for an interval.")
+        + (f"\nA loophole rather than a skill? {', '.join(suspicious)}" if suspicious else "")
     )
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from swarmnode.config.settings import Settings
-from swarmnode.types import Evaluation, RoundReport, TaskRewards
+from swarmnode.types import CommonAnswer, Evaluation, RoundReport, SampledAnswers, TaskRewards
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +81,33 @@ def report_as_json(report: RoundReport) -> dict[str, Any]:
     if report.evaluation is not None:
         line["held_out"] = dict(report.evaluation.sampled)
         line["held_out_greedy"] = dict(report.evaluation.greedy)
+        line["answers"] = {
+            task: _answers_as_json(answers) for task, answers in report.evaluation.answers.items()
+        }
     return line
 
 
+def _answers_as_json(answers: SampledAnswers) -> dict[str, Any]:
+    return {
+        "commonest": [[each.text, each.count, each.right] for each in answers.commonest],
+        "right": dict(answers.right),
+        "references": dict(answers.references),
+    }
+
+
 def report_from_json(line: Mapping[str, Any]) -> RoundReport:
-    """The inverse, up to rounding."""
+    """The inverse, up to rounding; a line without `answers` is of before they were kept."""
     evaluation = None
     if "held_out" in line:
-        evaluation = Evaluation(line["held_out"], line["held_out_greedy"])
+        answers = {
+            task: SampledAnswers(
+                tuple(CommonAnswer(*each) for each in found["commonest"]),
+                found["right"],
+                found["references"],
+            )
+            for task, found in line.get("answers", {}).items()
+        }
+        evaluation = Evaluation(line["held_out"], line["held_out_greedy"], answers)
     return RoundReport(
         node=line["node"],
         round=line["round"],

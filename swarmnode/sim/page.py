@@ -13,6 +13,7 @@ from importlib.resources import files
 from string import Template
 
 from swarmnode import __version__
+from swarmnode.rewards.common_answers import concentration
 from swarmnode.sim.curves import SERIES
 from swarmnode.sim.intervals import Estimate
 from swarmnode.sim.summary import REWARDS, RewardName, Variant
@@ -24,9 +25,12 @@ from swarmnode.sim.words import (
     caption,
     counted,
     reproducible,
+    suspicions,
     verdict,
+    visible,
     what_was_run,
 )
+from swarmnode.types import SampledAnswers
 
 REWARD_WORDS: Mapping[RewardName, str] = {
     "local": "local",
@@ -53,7 +57,9 @@ def page(study: Study, curves_svg: str) -> str:
         rewards=_reward_table(study.variants),
         intervals=_text(about_intervals(study)),
         tasks=_task_table(study),
+        suspicions=_suspicions(study.variants),
         all_rewards="".join(map(_all_rewards, study.variants)),
+        answers="".join(map(_answers, study.variants)),
         dropped=_dropped(study.variants),
         reproducible=_text(reproducible(study)),
         settings=_text(study.settings.model_dump_json(indent=2)),
@@ -152,6 +158,48 @@ def _all_rewards(variant: Variant) -> str:
     table = _table(("task", *(REWARD_WORDS[reward] for reward in REWARDS)), rows)
     name = _text(f"All rewards by task at the end, {variant.name}")
     return f'<details><summary>{name}</summary><div class="wide">{table}</div></details>'
+
+
+def _suspicions(variants: Sequence[Variant]) -> str:
+    return "".join(
+        f'<p class="warning"><strong>{_text(variant.name)}</strong>: {_text(sentence)}</p>'
+        for variant in variants
+        for sentence in suspicions(variant)
+    )
+
+
+def _answers(variant: Variant) -> str:
+    rows = []
+    for task in sorted({*variant.start_answers, *variant.end_answers}):
+        for moment, by_task in (("start", variant.start_answers), ("end", variant.end_answers)):
+            if answers := by_task.get(task):
+                rows.append([_text(task), moment, *_answer_cells(answers)])
+    if not rows:
+        return ""
+    head = ("task", "at the", "right answers", "one of four texts", "by the questions", "commonest")
+    name = _text(f"Commonest answers to unseen questions, {variant.name}")
+    table = f'<div class="wide reasons">{_table(head, rows)}</div>'
+    note = (
+        '<p class="note">Over all nodes and seeds, sampled answers; behind each text how often it '
+        "was given, and in brackets how often it was right. One of four texts: of the right "
+        "answers, the share that the four commonest right texts make up. By the questions: the "
+        "same of the reference answers to the same questions, which a skill would come to.</p>"
+    )
+    return f"<details><summary>{name}</summary>{table}{note}</details>"
+
+
+def _answer_cells(answers: SampledAnswers) -> Sequence[str]:
+    figures = concentration(answers)
+    listed = ", ".join(
+        f"<code>{_text(visible(each.text))}</code>\u00a0{each.count}\u00a0({each.right})"
+        for each in answers.commonest
+    )
+    return (
+        str(sum(answers.right.values())),
+        _figure(figures.share if figures else math.nan),
+        _figure(figures.expected if figures else math.nan),
+        listed,
+    )
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], more: Sequence[str] = ()) -> str:

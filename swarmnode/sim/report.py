@@ -15,10 +15,11 @@ from typing import Any
 
 from swarmnode import __version__
 from swarmnode.config.settings import Settings
+from swarmnode.rewards.common_answers import concentration
 from swarmnode.sim.folder import write_atomically
 from swarmnode.sim.intervals import Estimate
 from swarmnode.sim.summary import REWARDS, Curve, Run, Variant, summarize
-from swarmnode.types import Evaluation
+from swarmnode.types import Evaluation, SampledAnswers
 
 
 def write_report(
@@ -86,6 +87,16 @@ def summary_as_json(
         - `held_out_curves`: the same by task.
         - `live_groups_trained`: mean per node and round.
         - `dropped`: count by reason.
+        - `answers`: by task, `{start, end}`: what the sampled answers to unseen questions were in
+          the first and the last evaluation, over all nodes and seeds, each
+          `{right, share, expected, excess, suspicious, commonest}` or None where none were kept.
+          `right` counts the right ones; `share` of them are one of the four commonest right texts,
+          while `expected` of their questions have one of the four commonest reference answers;
+          `excess` is the difference, `suspicious` whether it looks like a verifier's loophole.
+          These four are None below 24 right answers. `commonest` lists at most ten answers as
+          `[text, count, right]`; one that a node gave rarely may be counted without that node.
+        - `loophole_seen`: by task, the first round in which a node's own answers looked like a
+          loophole; tasks without such a round lack.
     - `evaluations`: a list of `{variant, seed, node, round, held_out, held_out_greedy}` with the
       first and the last evaluation of every node within the variant's rounds; by task a text with
       "1" or "0" for each question, the same questions in the same order for all.
@@ -128,6 +139,28 @@ def _variant(variant: Variant) -> dict[str, Any]:
         "held_out_curves": {task: _curve(c) for task, c in variant.held_out_curves.items()},
         "live_groups_trained": _number(variant.live_groups_trained),
         "dropped": dict(variant.dropped),
+        "answers": {
+            task: {
+                "start": _answers(variant.start_answers.get(task)),
+                "end": _answers(variant.end_answers.get(task)),
+            }
+            for task in sorted({*variant.start_answers, *variant.end_answers})
+        },
+        "loophole_seen": dict(variant.loophole_seen),
+    }
+
+
+def _answers(answers: SampledAnswers | None) -> dict[str, Any] | None:
+    if answers is None:
+        return None
+    figures = concentration(answers)
+    return {
+        "right": sum(answers.right.values()),
+        "share": figures and _number(figures.share),
+        "expected": figures and _number(figures.expected),
+        "excess": figures and _number(figures.excess),
+        "suspicious": figures and figures.seen,
+        "commonest": [[each.text, each.count, each.right] for each in answers.commonest],
     }
 
 

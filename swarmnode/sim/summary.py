@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from swarmnode.sim.common_answers import answers_of, loophole_first_seen
 from swarmnode.sim.intervals import Estimate, Figure, Table, estimate
-from swarmnode.types import RoundReport, TaskRewards
+from swarmnode.types import RoundReport, SampledAnswers, TaskRewards
 
 RewardName = Literal["local", "training_set", "held_out", "held_out_greedy"]
 REWARDS: tuple[RewardName, ...] = ("local", "training_set", "held_out", "held_out_greedy")
@@ -67,6 +68,12 @@ class Variant:
     """Held-out success by task."""
     live_groups_trained: float
     """Mean per node and round."""
+    start_answers: Mapping[str, SampledAnswers]
+    """By task, the sampled answers of the first evaluation, pooled over nodes and seeds."""
+    end_answers: Mapping[str, SampledAnswers]
+    """Those of the last evaluation; empty if only the start has one, or none were kept."""
+    loophole_seen: Mapping[str, int]
+    """By task, the first round whose own answers made some node suspicious; other tasks lack."""
     dropped: Mapping[str, int]
     """Everything dropped in all its runs, by reason."""
 
@@ -124,6 +131,11 @@ def _summarize_variant(name: str, runs: Sequence[Run]) -> Variant:
         curves={reward: _curve(runs, reward, rounds) for reward in REWARDS},
         held_out_curves={task: _curve(runs, "held_out", rounds, task) for task in tasks},
         live_groups_trained=_mean(_live_groups(run.reports) for run in runs),
+        start_answers=answers_of(_within(first["held_out"], by_node)),
+        end_answers=answers_of(_within(last["held_out"], by_node)),
+        loophole_seen=loophole_first_seen(
+            report for run in runs for report in run.reports if report.round <= rounds
+        ),
         dropped=_dropped(runs),
     )
 
@@ -157,6 +169,10 @@ def _last_window(reward: RewardName, rounds: int) -> _Window:
         return [report for report in reports if report.round == last > 0]
 
     return last_evaluation
+
+
+def _within(window: _Window, runs: Sequence[_Nodes]) -> Iterable[RoundReport]:
+    return (report for nodes in runs for reports in nodes for report in window(reports))
 
 
 def _rewards(report: RoundReport, reward: RewardName) -> TaskRewards:

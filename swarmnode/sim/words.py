@@ -11,8 +11,10 @@ from dataclasses import dataclass
 
 from swarmnode import __version__
 from swarmnode.config.settings import Settings
+from swarmnode.rewards.common_answers import concentration
 from swarmnode.sim.smoothing import smoothing_width
 from swarmnode.sim.summary import Variant
+from swarmnode.types import SampledAnswers
 
 REASONS = {
     "wire": "the bytes did not follow the specification, or a signature was wrong",
@@ -105,6 +107,54 @@ def verdict(variant: Variant) -> str:
     )
 
 
+def suspicious_tasks(variant: Variant) -> Sequence[str]:
+    """Tasks whose right answers look like a verifier's loophole, at the end or in some round."""
+    at_end = [task for task, answers in variant.end_answers.items() if _suspicious(answers)]
+    return sorted({*at_end, *variant.loophole_seen})
+
+
+def suspicions(variant: Variant) -> Sequence[str]:
+    """A sentence for each suspicious task."""
+    return [_suspicion(variant, task) for task in suspicious_tasks(variant)]
+
+
+def _suspicious(answers: SampledAnswers | None) -> bool:
+    figures = concentration(answers) if answers else None
+    return figures is not None and figures.seen
+
+
+def _suspicion(variant: Variant, task: str) -> str:
+    answers = variant.end_answers.get(task)
+    figures = concentration(answers) if answers else None
+    if figures is None:
+        right = sum(answers.right.values()) if answers else 0
+        found = (
+            f"In {task} the right answers of some node came down to a few texts, whatever the "
+            f"question; of the last answers to unseen questions only {right} were right, too few "
+            "to tell"
+        )
+    elif figures.seen:
+        found = (
+            f"In {task} {_percent(figures.share)} of the right answers to unseen questions are one "
+            "of four texts, though the four commonest reference answers make up only "
+            f"{_percent(figures.expected)}"
+        )
+    else:
+        found = (
+            f"In {task} the right answers of some node came down to a few texts, whatever the "
+            "question, but those to unseen questions did not at the end"
+        )
+    first = variant.loophole_seen.get(task)
+    since = "" if first is None else f" First seen in round {first}."
+    if _suspicious(variant.start_answers.get(task)):
+        since = " It was so before the first round."
+    return f"{found}: a loophole of the verifier rather than a skill?{since}"
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}".replace("%", "\u00a0%")
+
+
 def what_was_run(settings: Settings, variants: Sequence[Variant]) -> str:
     """The swarm and its rounds, for somebody who has never seen either."""
     simulation, rounds = settings.simulation, settings.rounds
@@ -123,6 +173,11 @@ def what_was_run(settings: Settings, variants: Sequence[Variant]) -> str:
         "of its own and 4 of others', 8/0 is 8 of its own, training alone. "
         f"Here: {', '.join(mixes)}."
     )
+
+
+def visible(text: str) -> str:
+    """A text with everything that does not print, or changes direction, as an escape."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def counted(count: int, noun: str) -> str:

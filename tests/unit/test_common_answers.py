@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 from hypothesis import given
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from swarmnode.rewards.common_answers import (
     ANSWERS_PER_GROUP,
+    EXCESS_SEEN,
     LISTED,
     MINIMUM_RIGHT,
     TEXT_CHARACTERS,
@@ -22,6 +23,8 @@ from swarmnode.rewards.common_answers import (
     shortened,
     tally,
 )
+from swarmnode.rewards.verifiers import verify
+from swarmnode.tasks import Catalogue
 from swarmnode.types import Completion, Group, PolicyInfo, Question, SampledAnswers, Scored
 
 WEAK = ("(P ∨ Q)", "(Q ∨ P)", "(P ∨ P)", "(Q ∨ Q)")
@@ -168,3 +171,22 @@ def test_answers_are_read_out_of_completions_as_verifiers_do() -> None:
     metrics = watched.watch(groups)
     assert metrics["answers/common_share/logic"] == 1.0
     assert metrics["answers/common_excess/logic"] == pytest.approx(1 - 4 / 12)
+
+
+def test_it_sees_the_loophole_of_reasoning_gyms_own_verifier_and_no_copied_premises() -> None:
+    questions = Catalogue(bytes(32)).held_out("propositional_logic", "paper", 60)
+
+    def watched(texts: Callable[[Sequence[str]], Sequence[str]]) -> float:
+        groups = []
+        for instance in questions:
+            premises = instance.metadata["premises"]
+            assert isinstance(premises, list)
+            answers = texts(premises)
+            task, reference = instance.question.task, instance.question.answer
+            scores = [verify(task, reference, instance.metadata, text) for text in answers]
+            groups.append(group(task, reference, answers, scores))
+        return CommonAnswers().watch(groups)["answers/common_excess/propositional_logic"]
+
+    assert watched(lambda premises: WEAK) >= EXCESS_SEEN
+    assert watched(lambda premises: WEAK[:1] * 8) >= EXCESS_SEEN
+    assert watched(lambda premises: premises) < 0.1

@@ -1,0 +1,34 @@
+"""What the nodes of a variant answered: pure, pooled over their evaluations and rounds.
+
+`swarmnode.rewards.common_answers` says what the guard-rail's figures mean.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from swarmnode.rewards.common_answers import EXCESS_SEEN, pooled
+from swarmnode.types import RoundReport, SampledAnswers
+
+_EXCESS = "answers/common_excess/"
+
+
+def answers_of(reports: Iterable[RoundReport]) -> Mapping[str, SampledAnswers]:
+    """The sampled answers to unseen questions, by task, of all evaluations among the reports."""
+    parts: defaultdict[str, list[SampledAnswers]] = defaultdict(list)
+    for report in reports:
+        for task, answers in (report.evaluation.answers if report.evaluation else {}).items():
+            parts[task].append(answers)
+    return {task: pooled(found) for task, found in sorted(parts.items())}
+
+
+def loophole_first_seen(reports: Iterable[RoundReport]) -> Mapping[str, int]:
+    """By task, the first round whose own answers made some node suspicious; other tasks lack."""
+    first: dict[str, int] = {}
+    for report in reports:
+        for name, excess in report.metrics.items():
+            if name.startswith(_EXCESS) and excess >= EXCESS_SEEN:
+                task = name.removeprefix(_EXCESS)
+                first[task] = min(report.round, first.get(task, report.round))
+    return dict(sorted(first.items()))
