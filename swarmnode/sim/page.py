@@ -171,12 +171,19 @@ def _suspicions(variants: Sequence[Variant]) -> str:
 def _answers(variant: Variant) -> str:
     rows = []
     for task in sorted({*variant.start_answers, *variant.end_answers}):
-        for moment, by_task in (("start", variant.start_answers), ("end", variant.end_answers)):
+        for moment, by_task in (("first", variant.start_answers), ("last", variant.end_answers)):
             if answers := by_task.get(task):
                 rows.append([_text(task), moment, *_answer_cells(answers)])
     if not rows:
         return ""
-    head = ("task", "at the", "right answers", "one of four texts", "by the questions", "commonest")
+    head = (
+        "task",
+        "evaluation",
+        "right answers",
+        "one of four texts",
+        "by the questions",
+        "commonest",
+    )
     name = _text(f"Commonest answers to unseen questions, {variant.name}")
     table = f'<div class="wide reasons">{_table(head, rows)}</div>'
     note = (
