@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from swarmnode.asking import QuestionStreams
 from swarmnode.clock import Clock
 from swarmnode.collect import Collector
 from swarmnode.config.settings import Settings
+from swarmnode.controls import OwnPast, ReferenceAnswers
 from swarmnode.network.shelf import Shelf
 from swarmnode.network.transport import Transport
 from swarmnode.policy.client import RemotePolicy
 from swarmnode.publish import Identity, Publisher
 from swarmnode.rewards.client import Scorer
+from swarmnode.rewards.common_answers import CommonAnswers
 from swarmnode.round import Parts
 from swarmnode.scheduling.uniform import Uniform
 from swarmnode.scored import NodeRewards
-from swarmnode.selection.admission import AdmissionRules
-from swarmnode.selection.filters import draw_rule, load_filter
+from swarmnode.selection.admission import AdmissionRules, Reason
+from swarmnode.selection.filters import Filter, draw_rule, load_filter
 from swarmnode.selection.pool import Pool
 
 SHELF_BYTES = 64 * 1024 * 1024
@@ -44,6 +49,21 @@ class Surroundings:
     seed: int
 
 
+class Incoming(Protocol):
+    """Fills the pool beside the rounds."""
+
+    @property
+    def dropped(self) -> Counter[Reason]:
+        """What was dropped since the start, by reason."""
+
+    @property
+    def counts(self) -> Counter[str]:
+        """What came in since the start."""
+
+    async def run(self) -> None:
+        """Fill the pool until cancelled, or until nothing is left to do."""
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """A node that is ready for its rounds."""
@@ -51,7 +71,7 @@ class Node:
     parts: Parts
     policy: RemotePolicy
     publisher: Publisher
-    collector: Collector
+    incoming: Incoming
     rewards: NodeRewards
     shelf: Shelf
     transport: Transport
@@ -62,28 +82,66 @@ class Node:
         name = self.parts.number
         return [
             tasks.create_task(self.publisher.run(), name=f"publisher-{name}"),
-            tasks.create_task(self.collector.run(), name=f"collector-{name}"),
+            tasks.create_task(self.incoming.run(), name=f"incoming-{name}"),
         ]
 
 
 def build_node(settings: Settings, policy: RemotePolicy, around: Surroundings) -> Node:
     """Put a node together. Raises UnknownFilter."""
-    rng = random.Random(f"{around.seed}/node/{around.number}")
     selection = settings.selection
+    source = selection.external_source
     chosen_by = load_filter(selection.filter, draw_rule(selection.draw))
-    pool = Pool(capacity=selection.pool_groups, age_seconds=selection.pool_age_seconds)
+    pool = Pool(
+        capacity=selection.pool_groups,
+        age_seconds=selection.pool_age_seconds,
+        replay=source == "own_past",
+    )
     rewards = NodeRewards(around.scorer, around.clock, around.score_seconds)
     shelf = Shelf(around.clock, quota_bytes=SHELF_BYTES)
-    publisher = Publisher(
+    publisher = _publisher(settings, around, shelf)
+    own_past = OwnPast(pool)
+    incoming: Incoming
+    match source:
+        case "peers":
+            incoming = _collector(settings, around, rewards, pool, chosen_by)
+        case "own_past":
+            incoming = own_past
+        case "reference_answers":
+            incoming = _reference_answers(settings, around, rewards, pool)
+    parts = Parts(
+        number=around.number,
+        rounds=settings.rounds,
+        scheduler=Uniform(list(around.levels)),
+        questions=_questions(around, around.identity.public_key, "questions"),
+        policy=policy,
+        rewards=rewards,
+        outgoing=own_past if source == "own_past" else publisher,
+        pool=pool,
+        chosen_by=chosen_by,
+        guard_rail=CommonAnswers(),
+        clock=around.clock,
+        rng=random.Random(f"{around.seed}/node/{around.number}"),
+    )
+    return Node(parts, policy, publisher, incoming, rewards, shelf, around.transport)
+
+
+def _publisher(settings: Settings, around: Surroundings, shelf: Shelf) -> Publisher:
+    return Publisher(
         identity=around.identity,
         swarm_id=around.swarm_id,
         transport=around.transport,
         shelf=shelf,
         clock=around.clock,
         fingerprints=around.fingerprints,
-        announcement_seconds=selection.announcement_seconds,
+        announcement_seconds=settings.selection.announcement_seconds,
     )
-    collector = Collector(
+
+
+def _collector(
+    settings: Settings, around: Surroundings, rewards: NodeRewards, pool: Pool, chosen_by: Filter
+) -> Collector:
+    selection = settings.selection
+    return Collector(
         own_key=around.identity.public_key,
         rules=AdmissionRules(
             swarm_id=around.swarm_id,
@@ -101,24 +159,31 @@ def build_node(settings: Settings, policy: RemotePolicy, around: Surroundings) -
         discover_count=selection.discover_count,
         groups_per_look=selection.fetch_groups_per_look,
     )
-    parts = Parts(
-        number=around.number,
-        rounds=settings.rounds,
-        scheduler=Uniform(list(around.levels)),
-        questions=QuestionStreams(
-            scorer=around.scorer,
-            public_key=around.identity.public_key,
-            levels=around.levels,
-            clock=around.clock,
-            seconds=around.score_seconds,
-            rng=random.Random(f"{around.seed}/questions/{around.number}"),
-        ),
-        policy=policy,
+
+
+def _reference_answers(
+    settings: Settings, around: Surroundings, rewards: NodeRewards, pool: Pool
+) -> ReferenceAnswers:
+    # A stream of its own, so that no question is asked and given away as well.
+    publisher = hashlib.sha256(b"reference answers for " + around.identity.public_key).digest()
+    return ReferenceAnswers(
+        publisher=publisher,
+        questions=_questions(around, publisher, "reference questions"),
+        weights=Uniform(list(around.levels)).weights(),
+        completions=settings.rounds.completions_per_group,
         rewards=rewards,
-        outgoing=publisher,
         pool=pool,
-        chosen_by=chosen_by,
         clock=around.clock,
-        rng=rng,
+        every_seconds=settings.selection.collect_every_seconds,
     )
-    return Node(parts, policy, publisher, collector, rewards, shelf, around.transport)
+
+
+def _questions(around: Surroundings, public_key: bytes, purpose: str) -> QuestionStreams:
+    return QuestionStreams(
+        scorer=around.scorer,
+        public_key=public_key,
+        levels=around.levels,
+        clock=around.clock,
+        seconds=around.score_seconds,
+        rng=random.Random(f"{around.seed}/{purpose}/{around.number}"),
+    )

@@ -62,6 +62,13 @@ class Outgoing(Protocol):
         """Hand over what a round shares."""
 
 
+class GuardRail(Protocol):
+    """Watches what a node's own answers are rewarded for."""
+
+    def watch(self, groups: Sequence[Scored]) -> Mapping[str, float]:
+        """Take in a round's own groups; returns metrics."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What a node's rounds work with."""
@@ -76,6 +83,7 @@ class Parts:
     outgoing: Outgoing
     pool: Pool
     chosen_by: Filter
+    guard_rail: GuardRail
     clock: Clock
     rng: random.Random
 
@@ -88,17 +96,24 @@ async def run_round(node: Parts, number: int) -> RoundReport:
 
 async def produce(node: Parts) -> Sequence[Scored]:
     """Ask, answer, score and share: B, R(q), ρ and C(q) of Algorithm 1."""
-    questions = await node.questions.draw(node.scheduler.weights(), node.rounds.questions)
-    groups = await node.policy.generate(questions, node.rounds.completions_per_group)
-    local = await node.rewards.score(groups)
+    local = await answer(node)
+    while wants_more(local, node.rounds):
+        local = (*local, *await answer(node))
     node.outgoing.put(shared(local, node.rounds.share))
     return local
+
+
+async def answer(node: Parts) -> Sequence[Scored]:
+    """Draw Q questions, answer them and score the answers."""
+    questions = await node.questions.draw(node.scheduler.weights(), node.rounds.questions)
+    groups = await node.policy.generate(questions, node.rounds.completions_per_group)
+    return await node.rewards.score(groups)
 
 
 async def learn(node: Parts, number: int, local: Sequence[Scored]) -> RoundReport:
     """Mix local with external groups into T and take a policy-gradient step on it."""
     own, external = select(
-        local,
+        [scored for scored in local if scored.live or not node.rounds.dynamic_sampling],
         node.pool.fresh(node.clock.now()),
         local_count=node.rounds.local_groups_per_round,
         external_count=node.rounds.external_groups_per_round,
@@ -115,8 +130,20 @@ async def learn(node: Parts, number: int, local: Sequence[Scored]) -> RoundRepor
         clock_seconds=node.clock.now(),
         local=task_rewards(local),
         training_set=task_rewards(training_set),
-        metrics={**metrics, **mix_metrics(own, external, len(node.pool), node.clock.now())},
+        metrics={
+            **metrics,
+            **generation_metrics(local),
+            **mix_metrics(own, external, len(node.pool), node.clock.now()),
+            **node.guard_rail.watch(local),
+        },
     )
+
+
+def wants_more(local: Sequence[Scored], rounds: Rounds) -> bool:
+    """Whether dynamic sampling asks on (DAPO, arXiv 2503.14476, section 3.2)."""
+    live = sum(scored.live for scored in local)
+    wanting = rounds.dynamic_sampling and live < rounds.local_groups_per_round
+    return wanting and len(local) < rounds.questions_limit
 
 
 def shared(local: Sequence[Scored], share: Literal["all", "live", "none"]) -> Sequence[Scored]:
@@ -136,6 +163,16 @@ def task_rewards(scored: Sequence[Scored]) -> TaskRewards:
     for each in scored:
         by_task[each.group.question.task] += each.successes
     return TaskRewards({task: sum(s) / len(s) for task, s in sorted(by_task.items())})
+
+
+def generation_metrics(local: Sequence[Scored]) -> dict[str, float]:
+    """What asking and answering cost, and how much of it can teach anything."""
+    completions = [completion for scored in local for completion in scored.group.completions]
+    return {
+        "generated/groups": len(local),
+        "generated/live_groups": sum(scored.live for scored in local),
+        "generated/tokens": sum(completion.token_count for completion in completions),
+    }
 
 
 def mix_metrics(

@@ -24,6 +24,13 @@ class Rounds(Section):
     completions_per_group: int = Field(default=8, ge=2, le=64)
     """G: sampled answers per question (the paper's L)."""
 
+    dynamic_sampling: bool = False
+    """Ask on, Q questions at a time, until I own groups are live, and train on live ones alone
+    (DAPO's dynamic sampling). It buys a full training set with more generation."""
+
+    questions_limit: int = Field(default=64, ge=1, le=1024)
+    """Questions after which dynamic sampling gives up in a round."""
+
     share: Literal["all", "live", "none"] = "all"
     """Which of its own groups a node publishes: all of them (the paper), those with both
     successes and failures, or none."""

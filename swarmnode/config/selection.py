@@ -12,6 +12,13 @@ from swarmnode.config.base import Section
 class Selection(Section):
     """How external groups are found, kept and chosen."""
 
+    external_source: Literal["peers", "own_past", "reference_answers"] = "peers"
+    """Where the J external groups of a round come from. `peers`: other nodes. The rest are the
+    control arms of a study, which fetch and share nothing. `own_past`: the node's own live groups
+    of earlier rounds, replayed from the pool until newer ones push them out. `reference_answers`:
+    new questions of which half the completions are the right answer: what the best possible peer
+    could give."""
+
     filter: str = "nonzero-advantage"
     """Name of the filter that picks the external groups of a round, from the entry point group
     `swarmnode.filters`: nonzero-advantage (the paper's), uniform, top-reward, learnability, fresh,

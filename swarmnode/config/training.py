@@ -13,6 +13,7 @@ from pydantic import Field
 from swarmnode.config.base import Section
 
 AdvantageScaling = Literal["group", "none"]
+LocalAdvantage = Literal["both", "positive"]
 ExternalAdvantage = Literal["positive", "both", "weighted", "off"]
 ExternalBaseline = Literal["peer_group", "receiver_task_mean", "union"]
 
@@ -47,6 +48,10 @@ class Training(Section):
     advantage_scaling: AdvantageScaling = "group"
     """`group` divides a group's advantages by the standard deviation of its rewards (GRPO);
     `none` only subtracts the mean (Dr. GRPO)."""
+
+    local_advantage: LocalAdvantage = "both"
+    """What our own completions contribute. `both`: all (GRPO). `positive`: only those with a
+    positive advantage, so that nothing is made less likely directly."""
 
     external_advantage: ExternalAdvantage = "positive"
     """What completions of peers contribute. `positive`: those with a positive advantage, at full

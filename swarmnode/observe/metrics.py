@@ -17,6 +17,10 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "held_out": "Success on unseen questions by task, one sampled answer each, as a string "
         "of one 1 or 0 per question: the figure to judge a policy by.",
         "held_out_greedy": "The same questions answered greedily.",
+        "generated/groups": "Questions that the node asked and answered: Q, or more under dynamic "
+        "sampling.",
+        "generated/live_groups": "Those with both successes and failures.",
+        "generated/tokens": "Tokens sampled for them, end tokens included.",
         "answers/common_share": "By task: of the node's last 64 right answers, at most four of a "
         "group, the share that is one of the four commonest texts. None below 24 right answers.",
         "answers/common_excess": "By task: what that share exceeds the share of the four commonest "

@@ -1,4 +1,4 @@
-"""The pool: scored groups of other nodes that wait to be trained on, once each.
+"""The pool: scored external groups that wait to be trained on, once each or until they leave.
 
 Bounded by age and by count, and fair: when it is full, the peer that holds the most places loses
 its oldest group. Knows no network and no filter; the clock's reading is passed in.
@@ -13,11 +13,15 @@ from swarmnode.types import Scored
 
 
 class Pool:
-    """At most `capacity` groups, none older than `age_seconds`."""
+    """At most `capacity` groups, none older than `age_seconds`.
 
-    def __init__(self, *, capacity: int, age_seconds: float) -> None:
+    With `replay` a group may be trained on again and again until it leaves.
+    """
+
+    def __init__(self, *, capacity: int, age_seconds: float, replay: bool = False) -> None:
         self._capacity = capacity
         self._age_seconds = age_seconds
+        self._replay = replay
         self._groups: list[Scored] = []
 
     def __len__(self) -> int:
@@ -46,6 +50,11 @@ class Pool:
         return tuple(self._groups)
 
     def take(self, chosen: Iterable[Scored]) -> None:
-        """Remove groups that were chosen for training, so that none is trained on twice."""
+        """Remove groups that were chosen for training, so that none is trained on twice.
+
+        Under `replay` they stay.
+        """
+        if self._replay:
+            return
         gone = {id(scored) for scored in chosen}
         self._groups = [held for held in self._groups if id(held) not in gone]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -70,7 +70,7 @@ def _with(settings: Settings, local: int, external: int, seed: int) -> Settings:
 
 
 def run_study(
-    study: Sequence[Arm],
+    study: Iterable[Arm],
     out: Path,
     *,
     environment: Mapping[str, str],

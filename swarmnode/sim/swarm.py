@@ -217,11 +217,11 @@ def _seconds(generator: random.Random, spread: float, average: float) -> float:
 
 def _with_traffic(report: RoundReport, node: Node, before: Counter[str]) -> RoundReport:
     """The report with what was dropped since the last one, and what was moved since the start."""
-    total = Counter({reason.value: count for reason, count in node.collector.dropped.items()})
+    total = Counter({reason.value: count for reason, count in node.incoming.dropped.items()})
     dropped = total - before
     before.update(dropped)
     traffic = {
-        **{f"collected/{name}": float(n) for name, n in node.collector.counts.items()},
+        **{f"collected/{name}": float(n) for name, n in node.incoming.counts.items()},
         **{f"published/{name}": float(n) for name, n in node.publisher.counts.items()},
         **{f"unscored/{name}": float(n) for name, n in node.rewards.unscored.items()},
     }

@@ -30,7 +30,8 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "completions/max_length": "Most tokens of a local completion.",
         "completions/clipped_ratio": "Share of the local completions that were cut off.",
         "completions/mean_terminated_length": "Mean tokens of those that weren't; 0 if none.",
-        "completions/masked_local": "Local completions of live groups without any token.",
+        "completions/masked_local": "Local completions of live groups that `local_advantage` keeps "
+        "out of the loss, or without any token.",
         "completions/masked_external": "External completions of live groups that "
         "`external_advantage` keeps out of the loss, or without any token.",
         "completions/weighted_external": "External completions under importance weights.",

@@ -1,6 +1,6 @@
 """Who is trained on, and how: from a round's groups to packed rows with their advantages.
 
-Pure Python and small tensors on the CPU. Decides what is left to the setting
+Pure Python and small tensors on the CPU. Decides what is left to the settings `local_advantage` and
 `external_advantage`; knows no model and no optimizer. Invariants: whatever doesn't count is left
 out of the rows altogether, so that its tokens are neither in the loss nor in its denominator; the
 rows of local groups don't depend on the external ones.
@@ -127,7 +127,8 @@ def _trained_row(
     ):
         usable = logprobs if _usable(logprobs, len(token_ids)) else None
         weighted = external and settings.external_advantage == "weighted" and usable is not None
-        signs_count = not external or weighted or settings.external_advantage == "both"
+        counting = settings.external_advantage if external else settings.local_advantage
+        signs_count = weighted or counting == "both"
         if not token_ids or (not signs_count and advantage <= 0.0):
             counts[f"completions/masked_{group.source}"] += 1
             continue

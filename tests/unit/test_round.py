@@ -61,6 +61,9 @@ class Everything:
         self.trained = list(groups)
         return {"loss": 0.5}
 
+    def watch(self, groups: Sequence[Scored]) -> Mapping[str, float]:
+        return {"answers/common_share/basic_arithmetic": float(len(groups))}
+
 
 def node(parts: Everything, rounds: Rounds, pool: Pool | None = None) -> Parts:
     return Parts(
@@ -73,6 +76,7 @@ def node(parts: Everything, rounds: Rounds, pool: Pool | None = None) -> Parts:
         outgoing=parts,
         pool=pool or Pool(capacity=100, age_seconds=1e12),
         chosen_by=NonzeroAdvantage(draw_peers_first),
+        guard_rail=parts,
         clock=SystemClock(),
         rng=random.Random(0),
     )
@@ -135,3 +139,52 @@ def test_what_is_shared_follows_the_share_setting() -> None:
     assert len(shared(local, "all")) == 4
     assert [each.group.question.index for each in shared(local, "live")] == [1, 3]
     assert list(shared(local, "none")) == []
+
+
+def test_the_guard_rail_sees_every_own_group_whatever_is_trained_on() -> None:
+    rounds = Rounds(local_groups_per_round=2, external_groups_per_round=0, questions_per_round=6)
+    report = asyncio.run(run_round(node(Everything(), rounds), 1))
+    assert report.metrics["answers/common_share/basic_arithmetic"] == 6
+
+
+def test_what_was_generated_is_counted_whether_live_and_trained_on_or_not() -> None:
+    rounds = Rounds(
+        local_groups_per_round=2,
+        external_groups_per_round=0,
+        questions_per_round=6,
+        completions_per_group=4,
+    )
+    report = asyncio.run(run_round(node(Everything(), rounds), 1))
+    assert report.metrics["generated/groups"] == 6
+    assert report.metrics["generated/live_groups"] == 3
+    assert report.metrics["generated/tokens"] == 6 * 4 * 2
+
+
+def test_dynamic_sampling_asks_on_until_enough_groups_are_live_and_trains_on_these() -> None:
+    parts = Everything()
+    rounds = Rounds(
+        local_groups_per_round=3,
+        external_groups_per_round=0,
+        questions_per_round=4,
+        dynamic_sampling=True,
+    )
+    report = asyncio.run(run_round(node(parts, rounds), 1))
+    assert parts.diary.count("draw 4") == 2
+    assert len(parts.published) == 8
+    assert [each.live for each in parts.trained] == [True] * 3
+    assert report.metrics["generated/groups"] == 8
+    assert report.local.mean == pytest.approx(1 / 16)
+
+
+def test_dynamic_sampling_gives_up_at_its_limit() -> None:
+    parts = Everything()
+    rounds = Rounds(
+        local_groups_per_round=30,
+        external_groups_per_round=0,
+        questions_per_round=4,
+        dynamic_sampling=True,
+        questions_limit=10,
+    )
+    asyncio.run(run_round(node(parts, rounds), 1))
+    assert len(parts.published) == 12
+    assert len(parts.trained) == 6

@@ -185,3 +185,21 @@ def test_a_peers_group_longer_than_a_micro_batch_is_left_out_and_our_own_is_not(
     _, metrics = step_gradient([*own, adopted], both)
     assert metrics["groups/oversized_external"] == 0.0
     assert metrics["tokens/local"] > 100.0
+
+
+def test_local_positive_trains_on_own_completions_as_positive_does_on_those_of_peers() -> None:
+    own = make_groups(3, 2)
+    foreign = [dataclasses.replace(group, source="external") for group in own]
+    positive, metrics = step_gradient(own, settings(local_advantage="positive"))
+    as_peers, _ = step_gradient(foreign, settings(external_advantage="positive"))
+    assert_close(positive, as_peers)
+    assert metrics["completions/masked_local"] > 0.0
+    plain, _ = step_gradient(own, settings())
+    assert not torch.allclose(positive, plain)
+
+
+def test_local_positive_leaves_the_sign_of_peers_completions_to_its_own_setting() -> None:
+    foreign = make_groups(4, 2, "external")
+    one, _ = step_gradient(foreign, settings(local_advantage="positive", external_advantage="both"))
+    other, _ = step_gradient(foreign, settings(external_advantage="both"))
+    assert_close(one, other)
