@@ -9,6 +9,7 @@ import re
 
 import pytest
 
+from tests.benchmarks.sharing_figure import draw
 from tests.benchmarks.sharing_markdown import code, decimal, p_value, percent, points, rate, table
 from tests.benchmarks.sharing_page import BLOCKS, fill, render
 from tests.benchmarks.sharing_statistics import Row, held_out_end
@@ -236,3 +237,33 @@ def test_numbers_are_written_for_people() -> None:
     assert [decimal(-1234.5), decimal(-0.001)] == ["−1,234.50", "0.00"]
     assert [rate(2.5e-4), rate(1e-3)] == ["2.5e-4", "1e-3"]
     assert [p_value(0.0421), p_value(0.0004), p_value(math.nan)] == ["0.042", "< 0.001", "–"]
+
+
+def main_rows(*arms: str) -> list[Row]:
+    return [each for each in whole_study() if each["stage"] == "main" and each["arm"] in arms]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pytest.param([], id="nothing"),
+        pytest.param(main_rows("8/0"), id="the reference alone"),
+        pytest.param(main_rows("4/4 both")[:1], id="one run, not of the reference"),
+        pytest.param(main_rows("8/0", "4/4 both")[1:4], id="unequal seeds"),
+        pytest.param([row(), row("4/4 both", end=math.nan)], id="not measured"),
+        pytest.param(whole_study(), id="whole"),
+    ],
+)
+def test_the_picture_is_drawn_1600_pixels_wide_whatever_was_run(rows: list[Row]) -> None:
+    picture = draw(rows, PROTOCOL)
+    assert picture[:8] == b"\x89PNG\r\n\x1a\n"
+    assert int.from_bytes(picture[16:20], "big") == 1600
+
+
+def test_equal_rows_give_an_equal_picture_and_other_rows_another() -> None:
+    rows = main_rows("8/0", "4/4 both")
+    picture = draw(rows, PROTOCOL)
+    assert picture == draw(rows[::-1], PROTOCOL)
+    assert b"Software" not in picture
+    rows[-1]["held_out"]["end"] += 0.01
+    assert picture != draw(rows, PROTOCOL)
