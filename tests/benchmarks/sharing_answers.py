@@ -40,7 +40,8 @@ def common(runs: Runs) -> str:
         blocks.append(f"`{task}`")
         blocks.append(table((*head, f"the {COMMON_TEXTS} commonest answers"), [*first, *ends]))
     caption = (
-        "Right: right held-out answers, a mean per seed. Share: of them, in percent, those that "
+        "Right: right held-out answers of all nodes, a mean per seed; the end adds up the "
+        "evaluations of the last tenth. Share: of them, in percent, those that "
         f"are one of the {COMMON_TEXTS} commonest right texts; expected: the same among the "
         "references of these questions. "
         "Answers: right or wrong, times given over all seeds, and how many of these were right; a "
@@ -65,6 +66,9 @@ def loophole(runs: Runs) -> str:
         "Start → end; share, expected and excess as in the table of the commonest answers. Seen in "
         "round: the first in which the guard-rail saw it."
     )
+    constant = runs.protocol.baselines.get(GAMEABLE)
+    if constant is not None:
+        caption += f" The best constant answer succeeds on {percent(constant)} % of the questions."
     elsewhere = _alarms(present.items(), without=GAMEABLE)
     return "\n\n".join([table(head, lines), f"{runs.caption(present)} {caption}", elsewhere])
 

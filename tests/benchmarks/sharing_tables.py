@@ -52,7 +52,7 @@ def answer(runs: Runs) -> str:
     head = ("control", "held-out success, %", f"{protocol.sharing} less it, points", "p (Holm)")
     return "\n\n".join(
         [
-            _against_reference(runs, by_arm),
+            _against_reference(runs, by_arm, tested=True),
             f"{runs.caption(by_arm)} Success is the mean over seeds at the start → over the last "
             "tenth of the rounds. In brackets: 95 % intervals by Student's t over seeds. "
             "Differences are paired by seed; p is of the paired t-test, adjusted by Holm over the "
@@ -63,19 +63,21 @@ def answer(runs: Runs) -> str:
     )
 
 
-def _against_reference(runs: Runs, by_arm: Mapping[str, Sequence[Row]]) -> str:
+def _against_reference(
+    runs: Runs, by_arm: Mapping[str, Sequence[Row]], *, tested: bool = False
+) -> str:
+    """With p only where the protocol names the comparison a test."""
     reference = runs.protocol.reference
     others = [name for name in by_arm if name != reference]
     pairs = [(by_arm[name], by_arm.get(reference, [])) for name in others]
     cells = dict(zip(others, compared(pairs), strict=True))
+    lines = [
+        (name, change(rows, "held_out"), gain(rows), *cells.get(name, (UNKNOWN, UNKNOWN)))
+        for name, rows in by_arm.items()
+    ]
     head = ("arm", "held-out success, %", "gain, points", f"less {reference}, points", "p (Holm)")
-    return table(
-        head,
-        [
-            (name, change(rows, "held_out"), gain(rows), *cells.get(name, (UNKNOWN, UNKNOWN)))
-            for name, rows in by_arm.items()
-        ],
-    )
+    columns = len(head) if tested else len(head) - 1
+    return table(head[:columns], [line[:columns] for line in lines])
 
 
 def raw(runs: Runs) -> str:
@@ -286,7 +288,8 @@ def forgetting(runs: Runs) -> str:
         lines.append((name, *cells, arrow(starts, ends, decimal)))
     caption = (
         "Start → end. Held-out success in percent on the tasks that a node's own warm start taught "
-        "and on the others; entropy in nats per trained token."
+        "and on the others. Entropy in nats per trained token, over the first → the last tenth of "
+        "the rounds; arms train on different tokens, so that it tells little across arms."
     )
     head = ("arm", "own tasks", "other tasks", "entropy")
     return "\n\n".join([table(head, lines), f"{runs.caption(present)} {caption}"])

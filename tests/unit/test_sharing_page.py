@@ -156,6 +156,9 @@ def test_the_guard_rail_is_told_by_run_and_round() -> None:
     block = render(rows, PROTOCOL)["loophole"]
     assert cells(block, "4/4 positive")[6] == "57"
     assert cells(block, "8/0")[3:7] == ["– → 60.0", "25.0 → 25.0", "– → +35.0", "not seen"]
+    assert "best constant answer" not in block
+    known = dataclasses.replace(PROTOCOL, baselines={"propositional_logic": 1.0})
+    assert "answer succeeds on 100.0 % of the questions" in render(rows, known)["loophole"]
     told = "on other tasks than `propositional_logic` in 4/4 positive, seed 100, "
     assert f"{told}`calendar_arithmetic` (round 76)." in block
     assert (
@@ -171,6 +174,12 @@ def test_mixes_are_compared_over_the_seeds_that_they_have() -> None:
     assert cells(block, "8/0")[1] == "4.0 → 10.1"
     assert cells(block, "2/6")[3].startswith("+0.9 (")
     assert "Over 2 seeds (100, 101)." in block
+
+
+def test_p_stands_only_where_the_protocol_tests() -> None:
+    blocks = render(whole_study(), PROTOCOL)
+    assert blocks["answer"].count("p (Holm)") == 2
+    assert not any("p (Holm)" in block for name, block in blocks.items() if name != "answer")
 
 
 def test_long_runs_are_shown_at_their_quarters_and_compared() -> None:
