@@ -6,7 +6,6 @@ in it; "start" is the evaluation before the first round, for entropy the first t
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -84,12 +83,15 @@ def _rounded(value: float) -> float:
 
 
 def _entropy(reports: Reports) -> float:
-    known = [r.metrics["entropy"] for r in reports if "entropy" in r.metrics]
-    return statistics.fmean(known) if known else math.nan
+    # A round without a live group trains on nothing, and has none.
+    return statistics.fmean(r.metrics["entropy"] for r in reports if "entropy" in r.metrics)
 
 
 def _on_tasks(reports: Reports, chosen: Callable[[int], set[str]]) -> float:
-    """Held-out success, per node over its chosen tasks, then over nodes and evaluations."""
+    """Held-out success, per node over its chosen tasks, then over nodes and evaluations.
+
+    Every node must have chosen a task.
+    """
     return statistics.fmean(
         statistics.fmean(report.evaluation.held_out.by_task[task] for task in chosen(report.node))
         for report in reports
