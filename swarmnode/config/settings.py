@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from swarmnode.config.base import Section
+from swarmnode.config.network import Network
 from swarmnode.config.policy import PolicySettings
 from swarmnode.config.rewards import Rewards
 from swarmnode.config.rounds import Evaluation, Rounds
@@ -46,6 +47,8 @@ class Settings(Section):
     """Scoring."""
     selection: Selection = Selection()
     """What is taken from others."""
+    network: Network = Network()
+    """A node on a real network."""
     evaluation: Evaluation = Evaluation()
     """Held-out success."""
     simulation: Simulation = Simulation()

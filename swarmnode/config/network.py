@@ -1,0 +1,35 @@
+"""Settings of a node's place on a real network; a simulation in memory has its own (simulation)."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from swarmnode.config.base import Section
+
+
+class Network(Section):
+    """Where a node listens, whom it calls first, and what it opens."""
+
+    listen: tuple[str, ...] = ("/ip4/127.0.0.1/tcp/0",)
+    """Addresses to listen on, as multiaddrs. The default is this machine alone, at any free port;
+    `/ip4/0.0.0.0/tcp/PORT` is every network that it is on."""
+
+    announce: tuple[str, ...] = ()
+    """Addresses that others are told to dial, where they differ from those listened on; each with
+    its port."""
+
+    bootstrap: tuple[str, ...] = ()
+    """Bootstrap peers, as multiaddrs that end in /p2p/PEER; beside those of the swarm file."""
+
+    public: bool = False
+    """Whether this node offers itself to strangers: hole punching and AutoNAT, and a DHT server
+    once it is proven that others can dial it."""
+
+    relay: bool = False
+    """Whether this node relays other nodes' connections; a bootstrap peer may."""
+
+    announcement_copies: int = Field(default=5, ge=1, le=20)
+    """Peers on which the DHT stores each announcement."""
+
+    request_seconds: float = Field(default=10.0, gt=0, le=120)
+    """Seconds that a request to a peer may take."""
