@@ -14,10 +14,10 @@ class Selection(Section):
 
     external_source: Literal["peers", "own_past", "reference_answers"] = "peers"
     """Where the J external groups of a round come from. `peers`: other nodes. The rest are
-    control arms of a study, which fetch nothing from anybody. `own_past`: the node's own live groups
-    of earlier rounds, replayed from the pool until newer ones push them out. `reference_answers`:
-    new questions of which half the completions are the right answer: what the best possible peer
-    could give."""
+    control arms of a study, which fetch nothing from anybody. `own_past`: the node's own live
+    groups of earlier rounds, replayed from the pool until newer ones push them out.
+    `reference_answers`: new questions of which half the completions are the right answer: what the
+    best possible peer could give."""
 
     filter: str = "nonzero-advantage"
     """Name of the filter that picks the external groups of a round, from the entry point group
