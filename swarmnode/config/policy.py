@@ -61,6 +61,9 @@ class PolicySettings(Section):
     """Sampling temperature; log-probs are those of the distribution at this temperature."""
     max_new_tokens: Annotated[int, Field(ge=1, le=4096)] = 20
     """Longest completion in tokens, the end token included; a longer one is cut off."""
+    skills: tuple[str, ...] = ()
+    """Tasks that the own warm start of `tiny` teaches on a real network; empty takes two that
+    follow from the node's key. A simulation has its own setting for all its nodes."""
     tiny: TinySettings = TinySettings()
     """The shape of `tiny`."""
     warm_start: WarmStartSettings = WarmStartSettings()

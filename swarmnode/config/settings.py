@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from swarmnode.config.base import Section
+from swarmnode.config.daemon import Daemon
 from swarmnode.config.network import Network
 from swarmnode.config.policy import PolicySettings
 from swarmnode.config.rewards import Rewards
@@ -49,6 +50,8 @@ class Settings(Section):
     """What is taken from others."""
     network: Network = Network()
     """A node on a real network."""
+    daemon: Daemon = Daemon()
+    """A node that runs for days."""
     evaluation: Evaluation = Evaluation()
     """Held-out success."""
     simulation: Simulation = Simulation()

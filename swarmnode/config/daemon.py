@@ -1,0 +1,26 @@
+"""Settings of a node that runs for days: what it keeps, and how it ends."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from swarmnode.config.base import Section
+
+
+class Daemon(Section):
+    """`swarmnode run`."""
+
+    shortest_round_seconds: float = Field(default=2.0, ge=0)
+    """Seconds that a round takes at least, so that a tiny model does not flood a swarm with
+    bundles; rounds of larger models are longer by themselves."""
+
+    checkpoint_seconds: float = Field(default=120.0, gt=0)
+    """Seconds between checkpoints; what was learned since the last one is lost when the power
+    fails."""
+
+    checkpoints: int = Field(default=3, ge=2, le=100)
+    """Checkpoints that are kept."""
+
+    grace_seconds: float = Field(default=20.0, gt=0)
+    """Seconds that the running round may still take after the first signal; then it is given up.
+    A second signal ends everything at once."""
