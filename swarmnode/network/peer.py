@@ -1,0 +1,91 @@
+"""What the network process needs of a libp2p peer, so that its logic runs on any of that shape.
+
+Knows no hivemind and no announcements: keys, values, requests and responses are bytes and texts.
+Source: network.md §1; the real one is hivemind_dht.py, tests have one in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+Handler = Callable[[str, bytes], Awaitable[bytes]]
+"""Answers one request: the asking peer's id, authenticated, and its bytes."""
+
+_ED25519_PREFIX: Final = bytes.fromhex("002408011220")
+"""Identity multihash of 36 bytes: a protobuf with key type Ed25519 and 32 bytes of key."""
+_BASE58: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+
+
+class PeerUnreachable(Exception):
+    """A peer did not answer, or not in time. Nobody is to blame; later it may."""
+
+
+class Peer(Protocol):
+    """A running libp2p peer with a DHT node. Every call ends within its own time limit."""
+
+    @property
+    def peer_id(self) -> str:
+        """Our own id."""
+
+    @property
+    def addresses(self) -> Sequence[str]:
+        """Multiaddrs with our id at the end, as others are told to dial them."""
+
+    @property
+    def died(self) -> asyncio.Event:
+        """Set once this peer is of no use any more and must be built anew."""
+
+    async def store(self, key: str, subkey: str, value: bytes, expires: float, /) -> int:
+        """Store a record in the DHT; how many other peers acknowledged it."""
+
+    async def get(self, keys: Sequence[str], /) -> Mapping[str, Mapping[str, bytes]]:
+        """Validated values by key and subkey; a key without any may be left out."""
+
+    async def call(
+        self,
+        peer_id: str,
+        protocol: str,
+        request: bytes,
+        response_limit: int,
+        timeout_seconds: float,
+        /,
+    ) -> bytes:
+        """Ask a peer. Raises PeerUnreachable."""
+
+    def serve(self, protocol: str, handler: Handler, request_limit: int, /) -> None:
+        """Answer requests of other peers."""
+
+    async def connect(self, address: str, /) -> bool:
+        """Dial a multiaddr that ends in /p2p/ID; whether we are connected to that peer."""
+
+    async def connected(self) -> Sequence[tuple[str, str]]:
+        """Id and address of every peer that we are connected to."""
+
+    async def ping(self, peer_id: str, /) -> bool:
+        """Whether the peer's DHT node answers; one that doesn't leaves our routing table."""
+
+    def export_records(self) -> Any:
+        """The DHT records that we hold for others, for import_records of the next peer."""
+
+    def import_records(self, records: Any, /) -> None:
+        """Hold what an earlier peer held."""
+
+    async def close(self) -> None:
+        """End; leaves no process behind."""
+
+
+def peer_id_of(public_key: bytes) -> str:
+    """The libp2p id of an Ed25519 key of 32 bytes: base58 of its identity multihash."""
+    number, digits = int.from_bytes(_ED25519_PREFIX + public_key), ""
+    while number:
+        number, digit = divmod(number, 58)
+        digits = _BASE58[digit] + digits
+    return "1" + digits  # the multihash begins with one zero byte
+
+
+def peer_id_in(address: str) -> str:
+    """The id at the end of a multiaddr, "" where there is none."""
+    _, mark, peer_id = address.rpartition("/p2p/")
+    return peer_id if mark and "/" not in peer_id else ""
