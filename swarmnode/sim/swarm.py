@@ -21,7 +21,8 @@ from swarmnode.config.settings import Settings
 from swarmnode.evaluation import Examiner
 from swarmnode.network.memory import MemoryNetwork
 from swarmnode.node import Node, Surroundings, build_node
-from swarmnode.policy.client import Durations, PolicyOrder, RemotePolicy
+from swarmnode.policies import Making, base_pairs, policy_order
+from swarmnode.policy.client import Durations, RemotePolicy
 from swarmnode.publish import Identity
 from swarmnode.rewards.channels import rewards
 from swarmnode.rewards.client import Scorer
@@ -29,8 +30,6 @@ from swarmnode.round import run_round
 from swarmnode.sim.machine import Machine
 from swarmnode.types import Evaluation, RoundReport, TaskRewards
 from swarmproto import public_key_of
-
-Pairs = list[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,39 +155,21 @@ async def _create_policies(
     settings: Settings, scorer: Scorer, nodes: Sequence[Node], cache: Path | None
 ) -> Mapping[str, float]:
     """Let the hosts make the policies, each as soon as its questions are there."""
-    simulation, plan = settings.simulation, settings.policy.warm_start
-    every_task = [task for task, _ in settings.tasks.pairs]
-    base = await _warm_start_pairs(settings, scorer, every_task, plan.base_pairs_per_task, 0)
+    simulation = settings.simulation
+    base = await base_pairs(settings, scorer, simulation.seed)
 
     async def create(number: int, node: Node) -> Mapping[str, float]:
-        model = simulation.models[number % len(simulation.models)]
-        skills = skills_of(settings, number)
-        order = PolicyOrder(
-            policy=settings.policy.model_copy(update={"model": model}).model_dump(),
-            training=settings.training.model_dump(),
+        making = Making(
+            model=simulation.models[number % len(simulation.models)],
+            skills=skills_of(settings, number),
             seed=simulation.seed * 1_000_003 + number,
             shared_seed=simulation.seed,
-            base_pairs=base,
-            skill_pairs=await _warm_start_pairs(
-                settings, scorer, skills, plan.pairs_per_task, number + 1
-            ),
-            cache_folder=None if cache is None else str(cache),
+            stream=number + 1,
+            cache=cache,
         )
-        return await node.policy.create(order)
+        return await node.policy.create(await policy_order(settings, scorer, making, base))
 
     return (await asyncio.gather(*(create(n, node) for n, node in enumerate(nodes))))[0]
-
-
-async def _warm_start_pairs(
-    settings: Settings, scorer: Scorer, tasks: Sequence[str], count: int, stream: int
-) -> Pairs:
-    """Pairs of several tasks; `stream` keeps nodes of a swarm, and swarms, apart."""
-    levels = dict(settings.tasks.pairs)
-    seed = settings.simulation.seed * 10_000 + stream
-    pairs: Pairs = []
-    for task in tasks:
-        pairs += await scorer.warm_start_pairs(task, levels[task], seed, count)
-    return pairs
 
 
 def skills_of(settings: Settings, number: int) -> Sequence[str]:

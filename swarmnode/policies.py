@@ -1,0 +1,70 @@
+"""From a node's settings to its policy in a host: the warm start's questions, then the order.
+
+Questions come from the scorer's own streams, which no node asks in rounds. The base is the same for
+all nodes with one shared seed; the skills are the node's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from swarmnode.config.settings import Settings
+from swarmnode.policy.client import PolicyOrder
+from swarmnode.rewards.client import Scorer
+
+Pairs = list[tuple[str, str]]
+
+STREAMS_PER_SEED = 10_000
+"""Streams of warm-start questions that a shared seed has: the base is 0, nodes take the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """Which policy is wanted."""
+
+    model: str
+    skills: Sequence[str]
+    seed: int
+    """Random seed of the sampling and of the specialist's training order."""
+    shared_seed: int
+    """Random seed of starting weights and base, the same for all that are to start alike."""
+    stream: int
+    """The node's own stream of warm-start questions, 1 to STREAMS_PER_SEED - 1."""
+    cache: Path | None
+    """Where warm starts are kept."""
+
+
+async def base_pairs(settings: Settings, scorer: Scorer, shared_seed: int) -> Pairs:
+    """What every policy with this shared seed learns first: all enabled tasks."""
+    tasks = [task for task, _ in settings.tasks.pairs]
+    count = settings.policy.warm_start.base_pairs_per_task
+    return await _pairs(settings, scorer, tasks, shared_seed * STREAMS_PER_SEED, count)
+
+
+async def policy_order(
+    settings: Settings, scorer: Scorer, making: Making, base: Pairs
+) -> PolicyOrder:
+    """What a host needs to make the policy."""
+    stream = making.shared_seed * STREAMS_PER_SEED + making.stream
+    count = settings.policy.warm_start.pairs_per_task
+    return PolicyOrder(
+        policy=settings.policy.model_copy(update={"model": making.model}).model_dump(),
+        training=settings.training.model_dump(),
+        seed=making.seed,
+        shared_seed=making.shared_seed,
+        base_pairs=base,
+        skill_pairs=await _pairs(settings, scorer, making.skills, stream, count),
+        cache_folder=None if making.cache is None else str(making.cache),
+    )
+
+
+async def _pairs(
+    settings: Settings, scorer: Scorer, tasks: Sequence[str], seed: int, count: int
+) -> Pairs:
+    levels = dict(settings.tasks.pairs)
+    pairs: Pairs = []
+    for task in tasks:
+        pairs += await scorer.warm_start_pairs(task, levels[task], seed, count)
+    return pairs
