@@ -1,0 +1,301 @@
+"""The status document: what a node tells of itself at one moment, and the sentence that sums it up.
+
+Frozen; the daemon builds one whenever it is asked, `swarmnode status` and other programs read it
+as JSON. Readers ignore fields that they don't know, so fields are only ever added. It holds no
+secret and no path; texts of peers are in it as they came and are made safe where they are shown,
+the sentence excepted, which is safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, computed_field
+
+from swarmnode.observe.facts import Facts, HealthWarning, NetworkState
+from swarmnode.observe.words import counted, lasting, plain
+
+Phase = Literal["starting", "running", "stopping"]
+Role = Literal["node", "bootstrap"]
+
+_FAILING = "training-keeps-failing"
+
+
+class StatusError(Exception):
+    """What was read is no status document; the text is one line."""
+
+
+class Part(BaseModel):
+    """A frozen part of the document; fields that this version doesn't know are ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+
+
+class NodeStatus(Part):
+    """Who this node is."""
+
+    peer_id: str = ""
+    """Its name on the network; empty until the network is up."""
+    public_key: str = ""
+    """As hex."""
+    instance: str = ""
+    """The home's own random number, as hex."""
+    model: str = ""
+
+
+class SwarmStatus(Part):
+    """The swarm that it is in."""
+
+    id: str
+    """As hex."""
+    name: str = ""
+    private: bool = False
+    size: int = 1
+    """Estimated number of nodes, this one included."""
+
+
+class RoundStatus(Part):
+    """Where the rounds are."""
+
+    number: int
+    """Of the round that is going on."""
+    ended: float | None = None
+    """When the last round ended, in seconds since 1970."""
+    seconds: float | None = None
+    """What the last round took."""
+
+
+class Reward(Part):
+    """A reward in [0, 1]: the mean over tasks with equal weights, and by task."""
+
+    mean: float | None = None
+    by_task: Mapping[str, float] = Field(default_factory=dict)
+
+
+class Rewards(Part):
+    """The three rewards, which are never to be confused (docs/metrics.md)."""
+
+    local: Reward = Reward()
+    """Own fresh answers, before any filter; of the last round."""
+    held_out: Reward = Reward()
+    """Unseen questions; of the last evaluation."""
+    training_set: Reward = Reward()
+    """What the last round trained on."""
+
+
+class Mix(Part):
+    """What the last round trained on, and what it would have liked to."""
+
+    local_groups: int = 0
+    external_groups: int = 0
+    wanted_local_groups: int
+    """The setting: I."""
+    wanted_external_groups: int
+    """The setting: J."""
+    external_peers: int = 0
+
+
+class PoolStatus(Part):
+    """Groups of peers that wait to be trained on."""
+
+    groups: int = 0
+    capacity: int
+    admitted: int = 0
+    """Since the start."""
+    last_admitted_seconds: float | None = None
+    """Since the last one entered; None if none did."""
+
+
+class BootstrapStatus(Part):
+    """A peer to start from."""
+
+    address: str
+    connected: bool
+    failures: int = 0
+    """Attempts in a row."""
+
+
+class NetworkStatus(Part):
+    """The network process, as `Transport.health` tells it."""
+
+    state: NetworkState
+    state_seconds: float = 0.0
+    """How long it has been in that state."""
+    addresses: tuple[str, ...] = ()
+    """Where others may dial."""
+    reachable: bool | None = None
+    """Whether others can dial us; None while unknown."""
+    peers: int = 0
+    """Connected now."""
+    known_announcements: int = 0
+    last_acknowledgement_seconds: float | None = None
+    """Since another peer confirmed to have stored an announcement of ours."""
+    restarts: int = 0
+    """Of the network process, since the start."""
+    clock_offset_seconds: float | None = None
+    """Median of the peers' clocks minus ours."""
+    bytes_in: int = 0
+    bytes_out: int = 0
+    bootstrap: tuple[BootstrapStatus, ...] = ()
+    next_attempt_seconds: float | None = None
+    """Until bootstrap peers are dialled again, where known."""
+    error: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        health: Mapping[str, Any],
+        state_seconds: float,
+        next_attempt_seconds: float | None = None,
+    ) -> Self:
+        """From what `Transport.health` says; `state_seconds` is how long it has said so.
+
+        Raises pydantic's ValidationError where that breaks its contract.
+        """
+        timed = {"state_seconds": state_seconds, "next_attempt_seconds": next_attempt_seconds}
+        return cls.model_validate({**timed, **health})
+
+    def told_in(self, facts: Facts) -> Facts:
+        """The facts with what this says of the network."""
+        return replace(
+            facts,
+            network_state=self.state,
+            network_state_seconds=self.state_seconds,
+            network_error=self.error,
+            next_attempt_seconds=self.next_attempt_seconds,
+            peers=self.peers,
+            bootstrap_tried=len(self.bootstrap),
+            bootstrap_failed=sum(not peer.connected for peer in self.bootstrap),
+            last_acknowledgement_seconds=self.last_acknowledgement_seconds,
+            reachable=self.reachable,
+            clock_offset_seconds=self.clock_offset_seconds,
+        )
+
+
+class ProcessStatus(Part):
+    """A process of the node."""
+
+    name: str
+    """daemon, network, p2pd, policy or scorer."""
+    process_id: int | None
+    """None while it is not running."""
+    memory_bytes: int = 0
+    restarts: int = 0
+    """Since the start."""
+
+
+class CheckpointStatus(Part):
+    """The newest complete checkpoint."""
+
+    policy_version: int
+    written: float
+    """Seconds since 1970."""
+    bytes: int
+
+
+class StatusDocument(Part):
+    """What a node tells of itself at one moment."""
+
+    role: Role = "node"
+    phase: Phase = "running"
+    version: str
+    """Of the program."""
+    started: float
+    """Seconds since 1970."""
+    now: float
+    """When the document was made, in seconds since 1970."""
+    node: NodeStatus
+    swarm: SwarmStatus | None = None
+    """None for a node on its own (`--solo`)."""
+    round: RoundStatus | None = None
+    """None before the first round, and for a bootstrap peer."""
+    policy_version: int | None = None
+    """Optimizer steps taken."""
+    rewards: Rewards = Rewards()
+    mix: Mix | None = None
+    pool: PoolStatus | None = None
+    network: NetworkStatus
+    dropped: Mapping[str, int] = Field(default_factory=dict)
+    """What was dropped of peers' since the start, by reason."""
+    processes: tuple[ProcessStatus, ...] = ()
+    checkpoint: CheckpointStatus | None = None
+    warnings: tuple[HealthWarning, ...] = ()
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def uptime_seconds(self) -> float:
+        """Since the start."""
+        return max(0.0, self.now - self.started)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def summary(self) -> str:
+        """What the node is doing, in one sentence that is safe to show."""
+        return plain(_summary(self))
+
+    def as_json(self) -> dict[str, Any]:
+        """The document as plain JSON values."""
+        return self.model_dump(mode="json")
+
+    @classmethod
+    def from_json(cls, document: object) -> Self:
+        """Read what `as_json` made, of this version or another. Raises StatusError."""
+        try:
+            return cls.model_validate(document)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            raise StatusError(f"no status document: {place}: {first['msg']}") from error
+
+
+def _summary(status: StatusDocument) -> str:
+    match status.phase:
+        case "starting":
+            return "starting"
+        case "stopping":
+            return f"stopping{_round(status)}: finishing, and writing a checkpoint"
+    if status.role == "bootstrap":
+        return f"serving as a bootstrap peer, {counted(status.network.peers, 'peer')} connected"
+    if failing := next((each for each in status.warnings if each.code == _FAILING), None):
+        return f"not training{_round(status)}: {failing.text}"
+    if why := _alone(status):
+        return f"training alone{_round(status)}: {why}"
+    size = status.swarm.size if status.swarm else 1
+    return f"training in a swarm of {max(size, 2)}{_round(status)}"
+
+
+def _alone(status: StatusDocument) -> str:
+    """Why the node trains alone; empty if it doesn't."""
+    network = status.network
+    if any(warning.code == "duplicate-instance" for warning in status.warnings):
+        return "another node uses this key"
+    match network.state:
+        case "off":
+            return "no swarm is wanted (--solo)"
+        case "starting":
+            return f"the network is starting ({lasting(network.state_seconds)})"
+        case "down":
+            return f"network process restarting{_because(network.error)}"
+        case "alone":
+            return _unanswered(network)
+    return ""
+
+
+def _unanswered(network: NetworkStatus) -> str:
+    if not network.bootstrap:
+        return "no bootstrap peer is known"
+    if any(peer.connected for peer in network.bootstrap):
+        return "nobody else is in the swarm"
+    again = network.next_attempt_seconds
+    trying = "" if again is None else f", trying again in {again:.0f} s"
+    return f"no bootstrap peer answers ({len(network.bootstrap)} tried){trying}"
+
+
+def _round(status: StatusDocument) -> str:
+    return f", round {status.round.number}" if status.round else ""
+
+
+def _because(error: str) -> str:
+    return f" ({error})" if error else ""

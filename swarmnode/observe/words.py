@@ -1,0 +1,40 @@
+"""Values in words that are safe to show: texts of strangers, durations, sizes."""
+
+from __future__ import annotations
+
+VALUE_CHARACTERS = 2000
+"""Longest text that is shown of one value; the rest is cut off."""
+
+
+def plain(text: str, limit: int = VALUE_CHARACTERS) -> str:
+    """`text` as it may be shown: one line, everything unprintable as an escape such as \\x1b."""
+    cut = text if len(text) <= limit else text[:limit] + "…"
+    if cut.isprintable():
+        return cut
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode("ascii")
+        for each in cut
+    )
+
+
+def lasting(seconds: float) -> str:
+    """A duration in its largest whole unit but one: 42 s, 7 min, 3 h, 2 days."""
+    for size, unit in ((86400.0, "days"), (3600.0, "h"), (60.0, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def size_of(count: float) -> str:
+    """A number of bytes: 512 B, 1.4 MiB, 20 GiB."""
+    units = ("B", "KiB", "MiB", "GiB", "TiB")
+    power = 0
+    while count >= 1024 and power < len(units) - 1:
+        count /= 1024
+        power += 1
+    return f"{count:.{0 if count >= 10 or power == 0 else 1}f} {units[power]}"
+
+
+def counted(count: int, noun: str) -> str:
+    """A number and its noun: 1 peer, 2 peers."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

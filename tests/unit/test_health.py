@@ -1,0 +1,170 @@
+"""Health warnings: each fires on its facts, clears without them, and hides behind its cause."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from swarmnode.observe.facts import Facts, Severity
+from swarmnode.observe.health import WARNABLES, health_table, warnings
+from swarmnode.observe.tracking import LastHour, Lasting
+from swarmnode.observe.words import counted, lasting, size_of
+
+LONG = {"network_state_seconds": 1e4}
+ALONE = {"network_state": "alone", "peers": 0}
+
+CASES: Mapping[str, Mapping[str, Any]] = {
+    "network-down": {"network_state": "down", "network_state_seconds": 121.0},
+    "network-restarting": {"network_state": "down", "network_state_seconds": 1.0},
+    "network-slow-start": {"network_state": "starting", "network_state_seconds": 61.0},
+    "no-bootstrap": {**ALONE, "bootstrap_tried": 0},
+    "bootstrap-failed": {**ALONE, "bootstrap_tried": 2, "bootstrap_failed": 2},
+    "nobody-else": {**ALONE, "bootstrap_tried": 2, "bootstrap_failed": 1},
+    "duplicate-instance": {"duplicate_instance": "ab" * 16},
+    "clock-far-off": {"clock_offset_seconds": -600.0},
+    "clock-off": {"clock_offset_seconds": 11.0},
+    "not-acknowledged": {**LONG, "last_acknowledgement_seconds": 301.0},
+    "no-external-groups": {**LONG, "last_external_seconds": None},
+    "not-reachable": {"reachable": False},
+    "listening": {"open_addresses": ("/ip4/0.0.0.0/tcp/31337",)},
+    "process-restarts": {"restarts_last_hour": {"network": 3, "scorer": 1}},
+    "training-keeps-failing": {"training_failures": 3, "training_error": "out of memory"},
+    "training-failed": {"training_failures": 1, "training_error": "out of memory"},
+    "nothing-to-learn": {"rounds_without_live_group": 5},
+    "loophole": {"loopholes": ("base_conversion",)},
+    "scorer-kills": {"scorer_kills_last_hour": 10},
+    "disk-full": {"disk_free_bytes": 1},
+    "disk-low": {"disk_free_bytes": 1024**3},
+    "checkpoint-failed": {"checkpoint_failures": 1, "checkpoint_error": "input/output error"},
+    "checkpoint-old": {"checkpoint_age_seconds": 1801.0},
+    "store-problem": {"store_problem": "the store was damaged and set aside"},
+    "memory-low": {"memory_available_bytes": 1, "memory_total_bytes": 100},
+}
+
+
+def codes(facts: Facts) -> list[str]:
+    return [each.code for each in warnings(facts)]
+
+
+def test_a_healthy_node_complains_of_nothing() -> None:
+    assert warnings(Facts()) == []
+
+
+def test_every_warning_has_a_case_here_and_a_code_of_its_own() -> None:
+    assert [each.code for each in WARNABLES] == list(dict.fromkeys(CASES))
+    assert {cause for each in WARNABLES for cause in each.hidden_by} <= set(CASES)
+
+
+@pytest.mark.parametrize("code", CASES)
+def test_a_warning_fires_alone_on_its_facts_and_says_what_to_do(code: str) -> None:
+    (warning,) = warnings(replace(Facts(), **CASES[code]))
+    assert warning.code == code
+    assert warning.title
+    assert warning.text.endswith((".", "memory", "error", "aside"))
+    assert warning.fix.endswith(".")
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"network_state": "starting", "network_state_seconds": 59.0},
+        {"network_state": "off", **LONG, "last_acknowledgement_seconds": None},
+        {"clock_offset_seconds": -9.0},
+        {"clock_offset_seconds": None},
+        {"last_acknowledgement_seconds": 1e4, "network_state_seconds": 20.0},
+        {**LONG, "last_acknowledgement_seconds": 400.0, "round_seconds": 300.0},
+        {**LONG, "last_acknowledgement_seconds": None, "shares": False},
+        {**LONG, "last_external_seconds": None, "uptime_seconds": 100.0},
+        {**LONG, "last_external_seconds": None, "wants_external": False},
+        {"reachable": None},
+        {"restarts_last_hour": {"network": 2}},
+        {"rounds_without_live_group": 4},
+        {"checkpoint_age_seconds": None, "uptime_seconds": 60.0},
+        {"checkpoint_age_seconds": 2000.0, "round_seconds": 1500.0},
+        {"scorer_kills_last_hour": 9},
+    ],
+)
+def test_what_is_within_the_limits_gives_no_warning(facts: Mapping[str, Any]) -> None:
+    assert codes(replace(Facts(), **facts)) == []
+
+
+@pytest.mark.parametrize(
+    ("cause", "consequence"),
+    [(cause, each.code) for each in WARNABLES for cause in each.hidden_by],
+)
+def test_a_cause_hides_its_consequence(cause: str, consequence: str) -> None:
+    both = replace(Facts(), **{**CASES[consequence], **CASES[cause]})
+    assert cause in codes(both)
+    assert consequence not in codes(both)
+
+
+def test_a_dead_network_is_one_warning_and_not_four() -> None:
+    dead = replace(
+        Facts(), **CASES["network-down"], peers=0, last_acknowledgement_seconds=None,
+        last_external_seconds=None, restarts_last_hour={"network": 9},
+    )  # fmt: skip
+    assert codes(dead) == ["network-down"]
+
+
+def test_the_worst_comes_first() -> None:
+    bad = replace(Facts(), reachable=False, disk_free_bytes=1, scorer_kills_last_hour=10)
+    assert [each.severity for each in warnings(bad)] == [
+        Severity.ERROR,
+        Severity.WARNING,
+        Severity.INFO,
+    ]
+
+
+def test_figures_are_in_the_text() -> None:
+    failed = replace(Facts(), **CASES["bootstrap-failed"], next_attempt_seconds=12.4)
+    assert warnings(failed)[0].text == (
+        "No bootstrap peer answers (2 tried); trying again in 12 s."
+    )
+    behind = replace(Facts(), clock_offset_seconds=600.0)
+    assert "10 min behind the peers'" in warnings(behind)[0].text
+    ahead = replace(Facts(), clock_offset_seconds=-600.0)
+    assert "10 min ahead of the peers'" in warnings(ahead)[0].text
+
+
+def test_a_peers_text_is_escaped() -> None:
+    hostile = replace(Facts(), network_state="down", network_error="\x1b[2J\nall is well")
+    (warning,) = warnings(hostile)
+    assert warning.text.isprintable()
+    assert "\\x1b[2J\\nall is well" in warning.text
+
+
+def test_the_table_for_the_docs_has_a_row_for_each() -> None:
+    rows = health_table().splitlines()
+    assert len(rows) == 2 + len(WARNABLES)
+    assert all(row.count("|") == 5 for row in rows)
+
+
+def test_how_long_a_state_has_lasted_starts_anew_with_another() -> None:
+    state = Lasting()
+    assert state.seconds("alone", 100.0) == 0.0
+    assert state.seconds("alone", 130.0) == 30.0
+    assert state.seconds("connected", 140.0) == 0.0
+    assert state.seconds("alone", 150.0) == 0.0
+
+
+def test_what_happened_more_than_an_hour_ago_no_longer_counts() -> None:
+    restarts = LastHour()
+    assert restarts.growth(5, 0.0) == 0
+    assert restarts.growth(7, 10.0) == 2
+    assert restarts.growth(8, 3000.0) == 3
+    assert restarts.growth(8, 3609.0) == 3
+    assert restarts.growth(8, 3610.0) == 1
+    assert restarts.growth(8, 9000.0) == 0
+
+
+def test_words_for_durations_sizes_and_counts() -> None:
+    assert [lasting(s) for s in (5.0, 119.0, 120.0, 7200.0, 200_000.0)] == [
+        "5 s", "119 s", "2 min", "2 h", "2 days",
+    ]  # fmt: skip
+    assert [size_of(n) for n in (0, 1023, 1536, 20 * 1024**3, 3 * 1024**5)] == [
+        "0 B", "1023 B", "1.5 KiB", "20 GiB", "3072 TiB",
+    ]  # fmt: skip
+    assert (counted(1, "peer"), counted(2, "peer")) == ("1 peer", "2 peers")
