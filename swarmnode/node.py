@@ -15,7 +15,6 @@ from swarmnode.clock import Clock
 from swarmnode.collect import Collector
 from swarmnode.config.settings import Settings
 from swarmnode.controls import OwnPast, ReferenceAnswers
-from swarmnode.network.shelf import Shelf
 from swarmnode.network.transport import Transport
 from swarmnode.policy.client import RemotePolicy
 from swarmnode.publish import Identity, Publisher
@@ -27,8 +26,6 @@ from swarmnode.scored import NodeRewards
 from swarmnode.selection.admission import AdmissionRules, Reason
 from swarmnode.selection.filters import Filter, draw_rule, load_filter
 from swarmnode.selection.pool import Pool
-
-SHELF_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +70,11 @@ class Node:
     publisher: Publisher
     incoming: Incoming
     rewards: NodeRewards
-    shelf: Shelf
     transport: Transport
 
     async def join(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         """Start serving, publishing and collecting; the caller cancels what is returned."""
-        await self.transport.start(self.shelf.answer)
+        await self.transport.start()
         name = self.parts.number
         return [
             tasks.create_task(self.publisher.run(), name=f"publisher-{name}"),
@@ -97,8 +93,7 @@ def build_node(settings: Settings, policy: RemotePolicy, around: Surroundings) -
         replay=source == "own_past",
     )
     rewards = NodeRewards(around.scorer, around.clock, around.score_seconds)
-    shelf = Shelf(around.clock, quota_bytes=SHELF_BYTES)
-    publisher = _publisher(settings, around, shelf)
+    publisher = _publisher(settings, around)
     own_past = OwnPast(pool)
     incoming: Incoming
     match source:
@@ -122,15 +117,14 @@ def build_node(settings: Settings, policy: RemotePolicy, around: Surroundings) -
         clock=around.clock,
         rng=random.Random(f"{around.seed}/node/{around.number}"),
     )
-    return Node(parts, policy, publisher, incoming, rewards, shelf, around.transport)
+    return Node(parts, policy, publisher, incoming, rewards, around.transport)
 
 
-def _publisher(settings: Settings, around: Surroundings, shelf: Shelf) -> Publisher:
+def _publisher(settings: Settings, around: Surroundings) -> Publisher:
     return Publisher(
         identity=around.identity,
         swarm_id=around.swarm_id,
         transport=around.transport,
-        shelf=shelf,
         clock=around.clock,
         fingerprints=around.fingerprints,
         announcement_seconds=settings.selection.announcement_seconds,

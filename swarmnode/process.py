@@ -98,17 +98,7 @@ class Child:
     def start(self) -> None:
         """Start the child, ending first whatever is left of an earlier one."""
         self._reap()
-        ours, theirs = socket.socketpair()
-        with theirs:
-            # A session of its own: Ctrl-C in a terminal reaches the parent alone, which decides.
-            self._process = subprocess.Popen(
-                [*self._command, str(theirs.fileno()), *self._arguments],
-                pass_fds=[theirs.fileno()],
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        self._socket = ours
+        self._process, self._socket = spawn(self._command, self._arguments, self._environment)
         self.starts += 1
 
     async def call(
@@ -186,6 +176,22 @@ class Child:
                     os.killpg(self._process.pid, signal.SIGKILL)
                 self._process.wait()
                 self._process = None
+
+
+def spawn(
+    command: Sequence[str], arguments: Sequence[str], environment: Mapping[str, str]
+) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Start a process with one end of a socket pair, whose descriptor is its first argument."""
+    ours, theirs = socket.socketpair()
+    with theirs:  # in a session of its own: Ctrl-C reaches the parent alone, which decides
+        process = subprocess.Popen(
+            [*command, str(theirs.fileno()), *arguments],
+            pass_fds=[theirs.fileno()],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    return process, ours
 
 
 def inherited_socket(arguments: Sequence[str]) -> socket.socket:

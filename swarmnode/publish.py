@@ -1,4 +1,4 @@
-"""Publishing: what a round shares is sealed, held on the shelf and announced.
+"""Publishing: what a round shares is sealed and handed to the transport, which holds and tells it.
 
 `put` can't fail and never waits; the sealing and announcing happen beside the rounds. When the
 queue is full the oldest round's groups are given up and counted: fresh ones are worth more.
@@ -7,12 +7,12 @@ queue is full the oldest round's groups are given up and counted: fresh ones are
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from swarmnode.clock import Clock
-from swarmnode.network.shelf import Shelf
 from swarmnode.network.transport import Transport
 from swarmnode.types import Scored
 from swarmnode.wire import announced_group, group_record, policy_label
@@ -40,8 +40,24 @@ class Identity:
     instance: bytes
 
 
+class AscendingNumbers:
+    """Sequence numbers of one run: right where the key or the clock's time is never used again."""
+
+    def __init__(self) -> None:
+        self._last = -1
+
+    def __call__(self, now_ms: int) -> int:
+        """The number of the next bundle."""
+        self._last = next_sequence(self._last, now_ms)
+        return self._last
+
+
 class Publisher:
-    """One node's outgoing side; `run` must be running for anything to leave."""
+    """One node's outgoing side; `run` must be running for anything to leave.
+
+    `next_sequence` gives each bundle's number from the time in unix milliseconds. No number may be
+    given twice under one key, over restarts too.
+    """
 
     def __init__(
         self,
@@ -49,22 +65,24 @@ class Publisher:
         identity: Identity,
         swarm_id: bytes,
         transport: Transport,
-        shelf: Shelf,
         clock: Clock,
         fingerprints: Mapping[tuple[str, str], bytes],
         announcement_seconds: float,
+        next_sequence: Callable[[int], int] | None = None,
     ) -> None:
         self._identity = identity
         self._swarm_id = swarm_id
         self._transport = transport
-        self._shelf = shelf
         self._clock = clock
         self._fingerprints = fingerprints
         self._announcement_seconds = announcement_seconds
         self._queue: asyncio.Queue[Sequence[Scored]] = asyncio.Queue(QUEUED_ROUNDS)
-        self._sequence = -1
+        self._next_sequence = next_sequence or AscendingNumbers()
+        self.paused = False
+        """Whether nothing is published, as while another process publishes under the same key."""
         self.counts: Counter[str] = Counter()
-        """Bundles, groups and bytes published; rounds given up; groups that may not travel."""
+        """Bundles, groups and bytes published; rounds given up, or withheld while paused; groups
+        that may not travel."""
 
     def put(self, groups: Sequence[Scored]) -> None:
         """Hand over what a round shares; nothing is published of an empty round."""
@@ -82,6 +100,9 @@ class Publisher:
 
     async def publish(self, groups: Sequence[Scored]) -> None:
         """Seal, hold and announce groups of one policy: in one bundle, or in parts."""
+        if self.paused:
+            self.counts["withheld"] += 1
+            return
         if sendable := list(self._encoded(groups)):
             await self._publish(sendable)
 
@@ -94,8 +115,7 @@ class Publisher:
         except WireError:
             await self._publish_in_parts(sendable)
             return
-        self._shelf.put(bundle, expires)
-        await self._transport.announce(announcement, expires)
+        await self._transport.announce(announcement, bundle, expires)
         self.counts.update(bundles=1, groups=len(sendable), bytes=bundle_size(bundle))
 
     async def _publish_in_parts(self, sendable: Sequence[tuple[Scored, bytes]]) -> None:
@@ -108,18 +128,34 @@ class Publisher:
             await self._publish(half)
 
     def _sealed(self, sendable: Sequence[tuple[Scored, bytes]], now: float) -> Bundle:
-        self._sequence = next_sequence(self._sequence, int(now * 1000))
+        created = int(now * 1000)
         return seal_bundle(
             self._identity.private_key,
             self._swarm_id,
-            self._sequence,
-            int(now * 1000),
+            self._next_sequence(created),
+            created,
             policy_label(sendable[0][0].group.policy),
             [encoded for _, encoded in sendable],
         )
 
     def _announcement(
         self, sendable: Sequence[tuple[Scored, bytes]], bundle: Bundle, now: float, expires: float
+    ) -> bytes:
+        """An announcement with as many holders as fit beside all the groups, the best first."""
+        holders = tuple(self._transport.holders)
+        while len(holders) > 1:
+            with contextlib.suppress(WireError):
+                return self._naming(holders, sendable, bundle, now, expires)
+            holders = holders[:-1]
+        return self._naming(holders, sendable, bundle, now, expires)
+
+    def _naming(
+        self,
+        holders: tuple[str, ...],
+        sendable: Sequence[tuple[Scored, bytes]],
+        bundle: Bundle,
+        now: float,
+        expires: float,
     ) -> bytes:
         return seal_announcement(
             self._identity.private_key,
@@ -132,7 +168,7 @@ class Publisher:
                 policy_version=sendable[0][0].group.policy.version,
                 created=int(now * 1000),
                 expires=int(expires * 1000),
-                holders=(self._transport.address,),
+                holders=holders,
             ),
         )
 

@@ -9,13 +9,20 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 from swarmnode.clock import Clock
-from swarmnode.network.transport import Serve, TransportError
-from swarmproto import FetchRequest, FetchResponse
+from swarmnode.network.shelf import Shelf
+from swarmnode.network.transport import Delivered, TransportError
+from swarmproto import Bundle, FetchRequest, FetchResponse
+
+Serve = Callable[[FetchRequest], FetchResponse]
+"""What an endpoint answers to one that fetches."""
+
+SHELF_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +50,8 @@ class MemoryNetwork:
     def endpoint(self, address: str) -> MemoryTransport:
         """A transport for one node; addresses are the caller's and must be distinct."""
         generator = random.Random(f"{self._seed}/network/{address}")
-        return MemoryTransport(self, address, generator)
+        shelf = Shelf(self._clock, quota_bytes=SHELF_BYTES)
+        return MemoryTransport(self, address, shelf, generator)
 
     def join(self, address: str, serve: Serve) -> None:
         """Let the endpoint at `address` be fetched from."""
@@ -58,6 +66,17 @@ class MemoryNetwork:
         delay, lost = self._delay(generator), generator.random() < self._loss
         if not lost:
             self._known.append(_Known(announcement, self._clock.now() + delay, expires))
+
+    @property
+    def members(self) -> int:
+        """Endpoints that can be fetched from."""
+        return len(self._serving)
+
+    @property
+    def known_announcements(self) -> int:
+        """Announcements that are visible by now."""
+        now = self._clock.now()
+        return sum(known.visible <= now < known.expires for known in self._known)
 
     async def sample(self, count: int, generator: random.Random) -> Sequence[bytes]:
         """The `count` newest visible announcements in random order, after a round trip."""
@@ -91,31 +110,62 @@ class MemoryNetwork:
 class MemoryTransport:
     """One node's end of a MemoryNetwork; see Transport."""
 
-    def __init__(self, network: MemoryNetwork, address: str, generator: random.Random) -> None:
+    def __init__(
+        self, network: MemoryNetwork, address: str, shelf: Shelf, generator: random.Random
+    ) -> None:
         self._network = network
         self._address = address
         self._generator = generator
+        self.shelf = shelf
+        """What this endpoint serves."""
 
     @property
-    def address(self) -> str:
-        """Where others can fetch from this node."""
-        return self._address
+    def holders(self) -> Sequence[str]:
+        """This endpoint alone, since every endpoint can be reached."""
+        return (self._address,)
 
-    async def start(self, serve: Serve) -> None:
+    async def start(self) -> None:
         """Join the network."""
-        self._network.join(self._address, serve)
+        self._network.join(self._address, self.shelf.answer)
 
-    async def announce(self, announcement: bytes, expires: float) -> None:
-        """Make an announcement known until `expires` (seconds since 1970)."""
+    async def announce(self, announcement: bytes, bundle: Bundle, expires: float) -> None:
+        """Hold the bundle and make it known until `expires` (seconds since 1970)."""
+        self.shelf.put(bundle, expires)
         self._network.publish(announcement, expires, self._generator)
 
-    async def discover(self, count: int) -> Sequence[bytes]:
+    async def discover(self, count: int) -> Sequence[Delivered]:
         """At most `count` known announcements, the newest, in random order."""
-        return await self._network.sample(count, self._generator)
+        # The rendezvous is one shared list: nobody stands between an author and its readers.
+        return [Delivered(data, "") for data in await self._network.sample(count, self._generator)]
 
     async def fetch(self, holder: str, request: FetchRequest) -> FetchResponse:
         """Fetch a header and chosen groups from `holder`. Raises TransportError."""
         return await self._network.carry(holder, request, self._generator)
+
+    async def hold(
+        self, announcement: bytes, bundle_header: bytes, groups: Mapping[int, bytes], expires: float
+    ) -> None:
+        """Nothing: announcements name their author as the only holder, so nobody would ask."""
+
+    async def health(self) -> Mapping[str, Any]:
+        """The same keys as on a real network; no bytes are counted, since none are sent."""
+        others = self._network.members - 1
+        return {
+            "state": "connected" if others > 0 else "alone",
+            "peer_id": self._address,
+            "addresses": [self._address],
+            "reachable": True,
+            "peers": max(others, 0),
+            "known_announcements": self._network.known_announcements,
+            "last_acknowledgement_seconds": None,
+            "restarts": 0,
+            "swarm_size": self._network.members,
+            "clock_offset_seconds": 0.0,
+            "bytes_in": 0,
+            "bytes_out": 0,
+            "bootstrap": [],
+            "error": "",
+        }
 
     async def close(self) -> None:
         """Leave the network."""

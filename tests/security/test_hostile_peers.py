@@ -81,8 +81,8 @@ class Stranger:
         )
 
     async def announce(self, announcement: bytes) -> None:
-        endpoint = self.network.endpoint(f"{self.number}/{self.sequence}")
-        await endpoint.announce(announcement, self.clock.now() + 300)
+        luck = random.Random(f"{self.number}/{self.sequence}")
+        self.network.publish(announcement, self.clock.now() + 300, luck)
         await self.clock.sleep(1.0)
 
     def serve(self, *bundles: Bundle) -> None:

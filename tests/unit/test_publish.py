@@ -9,7 +9,6 @@ import pytest
 
 from swarmnode.clock import VirtualClock
 from swarmnode.network.memory import MemoryNetwork
-from swarmnode.network.shelf import Shelf
 from swarmnode.publish import Publisher
 from swarmnode.types import Scored
 from tests.unit.made import scored
@@ -34,12 +33,11 @@ def published(groups: Sequence[Scored]) -> tuple[dict[str, int], int, int]:
     outcome: list[tuple[dict[str, int], int, int]] = []
 
     async def scenario(clock: VirtualClock, network: MemoryNetwork) -> None:
-        shelf, transport = Shelf(clock, quota_bytes=1 << 26), network.endpoint("1")
+        transport = network.endpoint("1")
         publisher = Publisher(
             identity=WHO,
             swarm_id=SWARM,
             transport=transport,
-            shelf=shelf,
             clock=clock,
             fingerprints={(task, "easy"): b"f" * 32 for task in [*MANY_TASKS, "basic_arithmetic"]},
             announcement_seconds=300,
@@ -47,7 +45,7 @@ def published(groups: Sequence[Scored]) -> tuple[dict[str, int], int, int]:
         await publisher.publish(groups)
         await clock.sleep(1.0)
         seen = await network.endpoint("2").discover(64)
-        outcome.append((dict(publisher.counts), len(shelf._held), len(seen)))
+        outcome.append((dict(publisher.counts), len(transport.shelf._held), len(seen)))
 
     simulate(scenario)
     return outcome[0]

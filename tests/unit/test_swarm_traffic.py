@@ -61,7 +61,7 @@ class Peer:
 def peer(number: int, network: MemoryNetwork, clock: VirtualClock, **rules: Any) -> Peer:
     who = identity(number)
     transport = network.endpoint(str(number))
-    shelf, pool = Shelf(clock, quota_bytes=1 << 20), Pool(capacity=100, age_seconds=600)
+    pool = Pool(capacity=100, age_seconds=600)
     standard: dict[str, Any] = {
         "swarm_id": SWARM,
         "fingerprints": FINGERPRINTS,
@@ -73,7 +73,6 @@ def peer(number: int, network: MemoryNetwork, clock: VirtualClock, **rules: Any)
         identity=who,
         swarm_id=SWARM,
         transport=transport,
-        shelf=shelf,
         clock=clock,
         fingerprints=FINGERPRINTS,
         announcement_seconds=300,
@@ -90,8 +89,8 @@ def peer(number: int, network: MemoryNetwork, clock: VirtualClock, **rules: Any)
         discover_count=64,
         groups_per_look=8,
     )
-    network.join(str(number), shelf.answer)
-    return Peer(publisher, collector, pool, shelf)
+    network.join(str(number), transport.shelf.answer)
+    return Peer(publisher, collector, pool, transport.shelf)
 
 
 def own(number: int, *indices: int, scores: tuple[float, ...] = (1.0, 0.0)) -> list[Scored]:
@@ -247,8 +246,9 @@ def test_lost_messages_and_gone_peers_are_counted_not_raised() -> None:
 def test_the_network_loses_about_the_share_it_is_told_to() -> None:
     async def scenario(clock: VirtualClock, network: MemoryNetwork) -> None:
         endpoint = network.endpoint("1")
+        luck = random.Random(7)
         for number in range(400):
-            await endpoint.announce(number.to_bytes(2, "big"), clock.now() + 100)
+            network.publish(number.to_bytes(2, "big"), clock.now() + 100, luck)
         await clock.sleep(1.0)
         assert 200 < len(await endpoint.discover(1000)) < 320
 
