@@ -10,11 +10,11 @@ from typing import Literal
 from swarmnode.clock import SystemClock
 from swarmnode.config.settings import load_settings
 from swarmnode.evaluation import Examiner
+from swarmnode.reports import report_as_json, report_from_json
 from swarmnode.rewards.client import Scorer, Verdict
 from swarmnode.rewards.common_answers import Concentration, concentration
 from swarmnode.sim.common_answers import answers_of, loophole_first_seen
 from swarmnode.sim.console import results_table
-from swarmnode.sim.folder import report_as_json, report_from_json
 from swarmnode.sim.page import page
 from swarmnode.sim.report import compact, summary_as_json
 from swarmnode.sim.summary import Run, Variant, summarize

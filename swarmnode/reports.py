@@ -1,0 +1,65 @@
+"""Round reports as plain values: what a simulation's folder and a node's store keep of a round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from swarmnode.types import CommonAnswer, Evaluation, RoundReport, SampledAnswers, TaskRewards
+
+
+def report_as_json(report: RoundReport) -> dict[str, Any]:
+    """A report as plain values, rounded to what is worth reading."""
+    line: dict[str, Any] = {
+        "node": report.node,
+        "round": report.round,
+        "clock_seconds": round(report.clock_seconds, 3),
+        "reward/local": _rounded(report.local.by_task),
+        "reward/training_set": _rounded(report.training_set.by_task),
+        "metrics": _rounded(report.metrics),
+        "dropped": dict(report.dropped),
+    }
+    if report.evaluation is not None:
+        line["held_out"] = dict(report.evaluation.sampled)
+        line["held_out_greedy"] = dict(report.evaluation.greedy)
+        line["answers"] = {
+            task: _answers_as_json(answers) for task, answers in report.evaluation.answers.items()
+        }
+    return line
+
+
+def _answers_as_json(answers: SampledAnswers) -> dict[str, Any]:
+    return {
+        "commonest": [[each.text, each.count, each.right] for each in answers.commonest],
+        "right": dict(answers.right),
+        "references": dict(answers.references),
+    }
+
+
+def report_from_json(line: Mapping[str, Any]) -> RoundReport:
+    """The inverse, up to rounding; a line without `answers` is of before they were kept."""
+    evaluation = None
+    if "held_out" in line:
+        answers = {
+            task: SampledAnswers(
+                tuple(CommonAnswer(*each) for each in found["commonest"]),
+                found["right"],
+                found["references"],
+            )
+            for task, found in line.get("answers", {}).items()
+        }
+        evaluation = Evaluation(line["held_out"], line["held_out_greedy"], answers)
+    return RoundReport(
+        node=line["node"],
+        round=line["round"],
+        clock_seconds=line["clock_seconds"],
+        local=TaskRewards(line["reward/local"]),
+        training_set=TaskRewards(line["reward/training_set"]),
+        evaluation=evaluation,
+        metrics=line["metrics"],
+        dropped=line["dropped"],
+    )
+
+
+def _rounded(values: Mapping[str, float]) -> dict[str, float]:
+    return {name: float(f"{value:.7g}") for name, value in values.items()}
