@@ -16,8 +16,10 @@ import torch
 
 from swarmnode.config.policy import PolicySettings
 from swarmnode.config.training import Training
+from swarmnode.policy.checkpoint import newest_checkpoint
 from swarmnode.policy.loading import load_policy
 from swarmnode.policy.policy import Policy
+from swarmnode.policy.saved_state import PolicyState
 from swarmnode.policy.warm_start import WarmStartPlan, warm_start
 from swarmnode.policy.weights import WeightsCache
 from swarmnode.process import Handlers, inherited_socket, serve
@@ -34,10 +36,15 @@ class HostedPolicy:
         self._policy = load_policy(settings, order["shared_seed"])
         self._settings = settings
         self._warm_start(order)
-        self._trainer = Trainer(
-            self._policy, Training.model_validate(order["training"]), settings.temperature
-        )
+        training = Training.model_validate(order["training"])
+        self._trainer = Trainer(self._policy, training, settings.temperature)
         self._generator = torch.Generator().manual_seed(order["seed"])
+        # The warm start has done its work before the first checkpoint: it may change freely.
+        bound = {
+            "policy": settings.model_dump(mode="json", exclude={"warm_start"}),
+            "training": training.model_dump(mode="json"),
+        }
+        self._state = PolicyState(self._policy, self._trainer, self._generator, bound)
         self._seconds = time.monotonic() - started
 
     def _warm_start(self, order: dict[str, Any]) -> None:
@@ -96,6 +103,28 @@ class HostedPolicy:
             "metrics": {**report.metrics, "groups/too_long": dropped},
         }
 
+    def save(self, folder: str, extra: Any) -> dict[str, Any]:
+        """Write a checkpoint that also keeps `extra`, a JSON value of the daemon's."""
+        started = time.monotonic()
+        saved = self._state.save(Path(folder), extra)
+        return {
+            "path": str(saved.path),
+            "bytes": saved.size,
+            "seconds": time.monotonic() - started,
+            "rejected": [[each.name, each.reason] for each in saved.rejected],
+        }
+
+    def restore(self, folder: str) -> dict[str, Any]:
+        """Continue from the newest sound checkpoint, if there is one."""
+        newest = newest_checkpoint(Path(folder))
+        restored = None
+        if newest.path is not None:
+            extra = self._state.load(newest.path)
+            version = self._policy.version
+            restored = {"path": str(newest.path), "version": version, "extra": extra}
+        rejected = [[each.name, each.reason] for each in newest.rejected]
+        return {"restored": restored, "rejected": rejected}
+
 
 def _fields(completion: Completion) -> list[Any]:
     return [
@@ -143,7 +172,20 @@ def handlers() -> Handlers:
     def train(ask: dict[str, Any]) -> dict[str, Any]:
         return policies[ask["number"]].train(ask["groups"])
 
-    return {"create": create, "generate": generate, "answer": answer, "train": train}
+    def save(ask: dict[str, Any]) -> dict[str, Any]:
+        return policies[ask["number"]].save(ask["folder"], ask["extra"])
+
+    def restore(ask: dict[str, Any]) -> dict[str, Any]:
+        return policies[ask["number"]].restore(ask["folder"])
+
+    return {
+        "create": create,
+        "generate": generate,
+        "answer": answer,
+        "train": train,
+        "save": save,
+        "restore": restore,
+    }
 
 
 if __name__ == "__main__":

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from swarmnode.clock import Clock
+from swarmnode.policy.checkpoint import Rejected
 from swarmnode.process import Child
 from swarmnode.types import Completion, Group, PolicyInfo, Question, Scored
 
@@ -44,6 +46,36 @@ class Durations:
 
     generate: Callable[[], float]
     train: Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint that was written."""
+
+    path: Path
+    size: int
+    """Bytes of its files."""
+    seconds: float
+    rejected: Sequence[Rejected]
+    """Older checkpoints that turned out to be damaged meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A checkpoint that a policy goes on from."""
+
+    path: Path
+    version: int
+    extra: Any
+    """The JSON value that was saved with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreReport:
+    """What a policy goes on from, if there was a sound checkpoint, and what was passed over."""
+
+    restored: Restored | None
+    rejected: Sequence[Rejected]
 
 
 class RemotePolicy:
@@ -127,6 +159,34 @@ class RemotePolicy:
         self.info = PolicyInfo(self.info.name, result["version"], self.info.tokenizer_fingerprint)
         metrics: Mapping[str, float] = result["metrics"]
         return metrics
+
+    async def save(self, folder: Path, extra: Any) -> Checkpoint:
+        """Write a checkpoint of the policy into `folder`, with a JSON value that comes back.
+
+        Raises ChildFailed, with one line for the user, where none could be written (disk full,
+        `extra` no JSON value); the policy and the earlier checkpoints are untouched then.
+        """
+        payload = {"number": self._number, "folder": str(folder), "extra": extra}
+        saved = await self._host.call("save", payload, CALL_SECONDS)
+        rejected = [Rejected(*each) for each in saved["rejected"]]
+        return Checkpoint(Path(saved["path"]), saved["bytes"], saved["seconds"], rejected)
+
+    async def restore(self, folder: Path) -> RestoreReport:
+        """Go on from the newest sound checkpoint of `folder`; call it right after `create`.
+
+        Raises ChildFailed, with one line for the user, when that checkpoint is of another model or
+        of other settings, or when checkpoints are there and none can be read.
+        """
+        payload = {"number": self._number, "folder": str(folder)}
+        report = await self._host.call("restore", payload, CALL_SECONDS)
+        rejected = [Rejected(*each) for each in report["rejected"]]
+        found = report["restored"]
+        if found is None:
+            return RestoreReport(None, rejected)
+        self.info = PolicyInfo(self.info.name, found["version"], self.info.tokenizer_fingerprint)
+        return RestoreReport(
+            Restored(Path(found["path"]), found["version"], found["extra"]), rejected
+        )
 
     def _described(self, scored: Scored) -> dict[str, Any]:
         group = scored.group

@@ -1,0 +1,262 @@
+"""All that a policy's future depends on, to and from a checkpoint's files.
+
+model.safetensors holds the weights, optimizer.safetensors AdamW's moments by parameter name,
+state.json the rest: scalars, generators, settings, library versions and a JSON value of the
+daemon's. Safetensors and JSON only. Everything is checked against the live policy before anything
+of it is changed, and saving changes nothing, no generator included, so that a restored policy goes
+on bit for bit like one that never stopped (on the same machine, libraries and threads).
+
+Knows the trainer by the form of its state alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import platform
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from pydantic import JsonValue, ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from swarmnode.config.base import Section
+from swarmnode.policy.checkpoint import CheckpointError, Saved, save_checkpoint
+from swarmnode.policy.policy import Policy
+from swarmnode.policy.weights import load_weights, save_weights
+
+_MODEL = "model.safetensors"
+_OPTIMIZER = "optimizer.safetensors"
+_STATE = "state.json"
+_FORMAT = 1
+_MOMENTS = ("exp_avg", "exp_avg_sq")
+_LIBRARIES = ("torch", "transformers", "safetensors", "tokenizers")
+_HEADER_BYTES = 65_536
+"""Room for headers and manifest in the estimate of a checkpoint's size."""
+
+
+class CheckpointRefused(CheckpointError):
+    """A sound checkpoint that does not belong to this policy; nothing was changed."""
+
+
+class SavedTrainer(Protocol):
+    """What is asked of a trainer, over one AdamW for all trainable parameters in their order."""
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps so far: the policy's version."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """`steps`, and under `optimizer` torch's own form."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a copy of such a state."""
+
+
+class _Optimizer(Section):
+    """The scalars of AdamW."""
+
+    steps: dict[str, float]
+    """Updates so far, by parameter name."""
+    learning_rates: list[float]
+    """The last rate of each parameter group."""
+
+
+class _State(Section):
+    """state.json."""
+
+    format: int
+    version: int
+    model: str
+    tokenizer: str
+    settings_sha256: str
+    settings: dict[str, JsonValue]
+    libraries: dict[str, str]
+    generator: str
+    """Base64 of the sampling generator's state."""
+    optimizer: _Optimizer
+    extra: JsonValue
+
+
+class PolicyState:
+    """A policy with its trainer and its sampling generator, as one thing to save and to load.
+
+    `settings` are plain values by section; a checkpoint that was saved under others is refused.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        trainer: SavedTrainer,
+        generator: torch.Generator,
+        settings: Mapping[str, Any],
+    ) -> None:
+        self._policy = policy
+        self._trainer = trainer
+        self._generator = generator
+        self._settings = dict(settings)
+        self._parameters: dict[str, nn.Parameter] = {
+            name: one for name, one in policy.model.named_parameters() if one.requires_grad
+        }
+
+    def save(self, folder: Path, extra: JsonValue) -> Saved:
+        """Write a checkpoint into `folder`; `extra` comes back from `load`.
+
+        Raises CheckpointError, also when `extra` is no JSON value: keys are texts, numbers finite.
+        """
+        names = list(self._parameters)
+        state = self._trainer.state_dict()["optimizer"]
+        entries = {names[index]: entry for index, entry in state["state"].items()}
+        moments = {
+            f"{moment}.{name}": entry[moment].contiguous()
+            for name, entry in entries.items()
+            for moment in _MOMENTS
+        }
+        scalars = _Optimizer(
+            steps={name: float(entry["step"]) for name, entry in entries.items()},
+            learning_rates=[group["lr"] for group in state["param_groups"]],
+        )
+        document = self._document(scalars, extra)
+
+        def write(temporary: Path) -> None:
+            try:
+                save_weights(self._policy.model, temporary / _MODEL)
+                save_file(moments, temporary / _OPTIMIZER)
+            except SafetensorError as error:
+                raise OSError(str(error)) from error
+            (temporary / _STATE).write_bytes(document)
+
+        tensors = [*self._policy.parameters(), *moments.values()]
+        expected = sum(one.nbytes for one in tensors) + len(document) + _HEADER_BYTES
+        return save_checkpoint(folder, self._trainer.steps, expected, write)
+
+    def load(self, path: Path) -> JsonValue:
+        """Continue from a verified checkpoint; returns its `extra`.
+
+        Raises CheckpointRefused, OSError when a file cannot be read; the policy is unchanged then.
+        """
+        state = _parsed(path)
+        self._check_origin(path, state)
+        optimizer = self._optimizer_state(path, state)
+        generator = self._checked_generator(path, state)
+        try:
+            load_weights(self._policy.model, path / _MODEL)
+        except ValueError as error:
+            raise CheckpointRefused(str(error)) from error
+        self._trainer.load_state_dict({"steps": state.version, "optimizer": optimizer})
+        self._generator.set_state(generator)
+        self._policy.version = state.version
+        return state.extra
+
+    def _document(self, optimizer: _Optimizer, extra: JsonValue) -> bytes:
+        generator = self._generator.get_state().numpy().tobytes()
+        try:
+            state = _State(
+                format=_FORMAT,
+                version=self._trainer.steps,
+                model=self._policy.name,
+                tokenizer=self._policy.info.tokenizer_fingerprint.hex(),
+                settings_sha256=_digest(self._settings),
+                settings=self._settings,
+                libraries={"python": platform.python_version()}
+                | {library: version(library) for library in _LIBRARIES},
+                generator=base64.b64encode(generator).decode(),
+                optimizer=optimizer,
+                extra=extra,
+            )
+            return json.dumps(state.model_dump(), indent=1, allow_nan=False).encode()
+        except ValueError as error:
+            raise CheckpointError("what is to be kept with the policy is no JSON value") from error
+
+    def _check_origin(self, path: Path, state: _State) -> None:
+        if state.model != self._policy.name:
+            raise _refusal(path, f"model {state.model!r}, now it is {self._policy.name!r}")
+        if state.tokenizer != self._policy.info.tokenizer_fingerprint.hex():
+            raise _refusal(path, "another tokenizer")
+        if state.settings_sha256 == _digest(self._settings):
+            return
+        saved, live = dict(_flat(state.settings)), dict(_flat(self._settings))
+        # A setting that only one side has came or went with an update of the program.
+        for name in sorted(saved.keys() & live.keys()):
+            if saved[name] != live[name]:
+                raise _refusal(path, f"{name} = {saved[name]}, now it is {live[name]}")
+
+    def _optimizer_state(self, path: Path, state: _State) -> dict[str, Any]:
+        """torch's form of the optimizer's state, every name and shape checked."""
+        try:
+            moments = load_file(path / _OPTIMIZER)
+        except SafetensorError as error:
+            raise _refusal(path, f"an optimizer that cannot be read: {error}") from error
+        steps, live = state.optimizer.steps, self._trainer.state_dict()["optimizer"]
+        if moments.keys() != {f"{moment}.{name}" for name in steps for moment in _MOMENTS}:
+            raise _refusal(path, "moments of another optimizer")
+        for key, moment in moments.items():
+            parameter = self._parameters.get(key.split(".", 1)[1])
+            if parameter is None or (parameter.shape, parameter.dtype) != (
+                moment.shape,
+                moment.dtype,
+            ):
+                raise _refusal(path, f"parameters of another model: {key} does not fit")
+        if len(state.optimizer.learning_rates) != len(live["param_groups"]):
+            raise _refusal(path, "other parameter groups")
+        groups = [
+            {**group, "lr": rate}
+            for group, rate in zip(
+                live["param_groups"], state.optimizer.learning_rates, strict=True
+            )
+        ]
+        return {"state": self._entries(moments, steps), "param_groups": groups}
+
+    def _entries(
+        self, moments: Mapping[str, Tensor], steps: Mapping[str, float]
+    ) -> dict[int, dict[str, Tensor]]:
+        return {
+            index: {moment: moments[f"{moment}.{name}"] for moment in _MOMENTS}
+            | {"step": torch.tensor(steps[name], dtype=torch.float32)}
+            for index, name in enumerate(self._parameters)
+            if name in steps
+        }
+
+    def _checked_generator(self, path: Path, state: _State) -> Tensor:
+        try:
+            data = bytearray(base64.b64decode(state.generator, validate=True))
+            restored = torch.frombuffer(data, dtype=torch.uint8)
+            torch.Generator(self._generator.device).set_state(restored)
+        except (ValueError, RuntimeError) as error:
+            raise _refusal(path, f"another kind of generator ({error})") from error
+        return restored
+
+
+def _parsed(path: Path) -> _State:
+    document = json.loads((path / _STATE).read_bytes())
+    if document.get("format") != _FORMAT:
+        raise _refusal(path, "another version of this program")
+    try:
+        return _State.model_validate(document, strict=True)
+    except ValidationError as error:
+        raise _refusal(path, "another version of this program") from error
+
+
+def _refusal(path: Path, difference: str) -> CheckpointRefused:
+    return CheckpointRefused(
+        f"{path} was saved with {difference}; set that back, or move the folder"
+        f" {path.parent} away to start anew"
+    )
+
+
+def _digest(settings: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
