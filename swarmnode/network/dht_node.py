@@ -1,0 +1,378 @@
+"""A node of hivemind's DHT: its three messages, spoken and answered, with limits on all sides.
+
+hivemind's own DHTNode holds and returns whatever it is given, ends a search at the first answer
+that claims to be new enough, drops a replica's whole dictionary for one expired record and counts
+a copy at home as success. So only its messages and its routing table are used. Here a peer's
+place in the DHT follows from its id, values are validated one by one on every path, and searches
+ask the peers of our own table first, whatever others say is nearer. No caches, no handing over.
+Invariants: every call ends; what is returned or held has passed the validator.
+Source: Kademlia (Maymounkov and Mazieres, 2002); network.md sections 1 and 4.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from statistics import median
+from typing import Any, Final
+
+from swarmnode.network.dht_records import (
+    KEY_BYTES,
+    AnnouncementValidator,
+    Record,
+    RecordStore,
+    Refusal,
+    key_id,
+)
+from swarmnode.network.light_hivemind import (
+    CONNECTION_ERRORS,
+    DHTID,
+    DictionaryDHTValue,
+    MSGPackSerializer,
+    PeerID,
+    RoutingTable,
+    dht_messages,
+    load_value,
+)
+
+MESSAGE_SECONDS: Final = 5.0
+SEARCH_SECONDS: Final = 12.0
+KEYS_PER_MESSAGE_MAX: Final = 8
+"""Keeps answers below the 4 MiB over which hivemind never answers."""
+RECORDS_PER_MESSAGE_MAX: Final = 64
+
+_SPARE_REPLICAS: Final = 3
+_WAVES_MAX: Final = 5
+_CONCURRENT_MESSAGES: Final = 32
+_BUCKET_SIZE: Final = 20
+_DEPTH_MODULO: Final = 5
+_CLOCKS_REMEMBERED: Final = 64
+
+_Message = Any
+
+
+def node_id_of(peer: Any) -> Any:
+    """The place of a peer in the DHT; nobody chooses his own."""
+    return DHTID.from_bytes(hashlib.sha1(peer.to_bytes(), usedforsecurity=False).digest())
+
+
+class _Search:
+    """How far the search for the peers nearest to one key has come, and what they hold."""
+
+    def __init__(self, key: int, own_table: Sequence[Any], width: int) -> None:
+        self.key: Final = key
+        self.answered: Final[set[Any]] = set()
+        self.records: Final[dict[str, Record]] = {}
+        self._width = width
+        self._asked: set[Any] = set()
+        self._known: dict[Any, int] = {}
+        self.learn(own_table)
+
+    def learn(self, peers: Sequence[Any]) -> None:
+        """Of what one peer names only the nearest count, so that no one fills the search."""
+        distances = {peer: node_id_of(peer) ^ self.key for peer in peers}
+        for peer in sorted(distances, key=distances.__getitem__)[: self._width]:
+            self._known[peer] = distances[peer]
+
+    def next(self) -> list[Any]:
+        """Peers to ask now: of the nearest that have not failed, those not asked yet."""
+        failed = self._asked - self.answered
+        chosen = [peer for peer in self._nearest(set(self._known) - failed)[: self._width]]
+        chosen = [peer for peer in chosen if peer not in self._asked]
+        self._asked.update(chosen)
+        return chosen
+
+    def nearest_that_answered(self) -> list[Any]:
+        return self._nearest(self.answered)
+
+    def find(self, subkey: str, record: Record) -> None:
+        before = self.records.get(subkey)
+        if before is None or before.expires < record.expires:
+            self.records[subkey] = record
+
+    def _nearest(self, peers: set[Any]) -> list[Any]:
+        return sorted(peers, key=self._known.__getitem__)
+
+
+class DhtNode:
+    """Stores and finds records; with `serve`, a replica for others."""
+
+    def __init__(
+        self,
+        p2p: Any,
+        validator: AnnouncementValidator,
+        held: RecordStore,
+        clock: Callable[[], float],
+        replicas: int,
+    ) -> None:
+        self.held: Final = held
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self._p2p = p2p
+        self._id = node_id_of(p2p.peer_id)
+        self._validator = validator
+        self._clock = clock
+        self._replicas = replicas
+        self._width = replicas + _SPARE_REPLICAS
+        self._serves = False
+        self._info = dht_messages.NodeInfo()
+        self._table = RoutingTable(self._id, _BUCKET_SIZE, _DEPTH_MODULO)
+        self._messages = asyncio.Semaphore(_CONCURRENT_MESSAGES)
+        self._clocks: OrderedDict[Any, float] = OrderedDict()
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def serve(self) -> None:
+        """From now on answer others and be in their tables. Raises TimeoutError."""
+        self._info = dht_messages.NodeInfo(node_id=self._id.to_bytes())
+        self._serves = True
+        handlers = (
+            ("rpc_ping", self._answer_ping, dht_messages.PingRequest),
+            ("rpc_find", self._answer_find, dht_messages.FindRequest),
+            ("rpc_store", self._answer_store, dht_messages.StoreRequest),
+        )
+        async with asyncio.timeout(MESSAGE_SECONDS):
+            for name, handler, request in handlers:
+                await self._p2p.add_protobuf_handler(f"DHTProtocol.{name}", handler, request)
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @property
+    def neighbours(self) -> int:
+        """Peers in the routing table."""
+        return len(self._table.uid_to_peer_id)
+
+    @property
+    def clock_offset(self) -> float | None:
+        """Median of what the clocks of pinged peers are ahead of ours, in seconds."""
+        return median(self._clocks.values()) if self._clocks else None
+
+    # What we ask of others.
+
+    async def store(self, key: str, subkey: str, value: bytes, expires: float) -> int:
+        """Number of other peers that hold the record now; 0 where it has expired.
+
+        Raises ValueError for a record that any replica would refuse.
+        """
+        key_bytes = key_id(key)
+        refusal = self._validator.refusal(key_bytes, subkey, value, expires)
+        if refusal is Refusal.EXPIRED:
+            return 0
+        if refusal is not None:
+            raise ValueError(f"a record that nobody would hold: {refusal.value}")
+        place = int.from_bytes(key_bytes)
+        # The neighbour of the key has the same nearest peers, and no dictionary to be sent along.
+        [search] = await self._search([place ^ 1])
+        candidates = search.nearest_that_answered()
+        distances = [node_id_of(peer) ^ place for peer in candidates[: self._replicas]]
+        if self._serves and (len(distances) < self._replicas or self._id ^ place < max(distances)):
+            self.held.put(key_bytes, subkey, value, expires)
+        request = dht_messages.StoreRequest(
+            keys=[key_bytes],
+            subkeys=[MSGPackSerializer.dumps(subkey)],
+            values=[MSGPackSerializer.dumps(value)],
+            expiration_time=[expires],
+            in_cache=[False],
+            peer=self._info,
+        )
+        acknowledged = 0
+        while candidates and acknowledged < self._replicas:
+            wanted = self._replicas - acknowledged
+            asked, candidates = candidates[:wanted], candidates[wanted:]
+            answers = await asyncio.gather(*(self._ask_to_store(peer, request) for peer in asked))
+            acknowledged += sum(answers)
+        return acknowledged
+
+    async def get(self, keys: Sequence[str]) -> Mapping[str, Mapping[str, bytes]]:
+        """Valid records by key and subkey, merged from all replicas; the latest expiry wins."""
+        ids = [key_id(key) for key in keys]
+        searches = await self._search([int.from_bytes(each) for each in ids])
+        found: dict[str, dict[str, bytes]] = {}
+        for key, key_bytes, search in zip(keys, ids, searches, strict=True):
+            for subkey, record in self.held.get(key_bytes).items():
+                search.find(subkey, record)
+            found[key] = {subkey: record.value for subkey, record in search.records.items()}
+        return found
+
+    async def ping(self, peer: Any) -> bool:
+        """Whether the peer's DHT node answers; one that doesn't leaves the table."""
+        request = dht_messages.PingRequest(peer=self._info, validate=False)
+        asked = self._clock()
+        answer = await self._ask(peer, "rpc_ping", request, dht_messages.PingResponse)
+        if answer is None:
+            return False
+        if answer.dht_time:
+            self._clocks[peer] = answer.dht_time - (asked + self._clock()) / 2
+            if len(self._clocks) > _CLOCKS_REMEMBERED:
+                self._clocks.popitem(last=False)
+        return True
+
+    def take_over(self, records: Iterable[tuple[bytes, str, bytes, float]]) -> None:
+        """Hold records that an earlier node held, as far as they are still valid."""
+        for key, subkey, value, expires in records:
+            if self._validator.refusal(key, subkey, value, expires) is None:
+                self.held.put(key, subkey, value, expires)
+
+    async def fill_table(self) -> None:
+        """Learn our own neighbours."""
+        await self._search([int(self._id)])
+
+    async def _search(self, places: Sequence[int]) -> list[_Search]:
+        searches = [
+            _Search(place, [peer for _, peer in self._own_nearest(place)], self._width)
+            for place in places
+        ]
+        deadline = asyncio.get_running_loop().time() + SEARCH_SECONDS
+        for _ in range(_WAVES_MAX):
+            plan: dict[Any, list[_Search]] = {}
+            for search in searches:
+                for peer in search.next():
+                    plan.setdefault(peer, []).append(search)
+            if not plan or asyncio.get_running_loop().time() > deadline:
+                break
+            await asyncio.gather(*(self._visit(peer, wanted) for peer, wanted in plan.items()))
+        return searches
+
+    async def _visit(self, peer: Any, searches: Sequence[_Search]) -> None:
+        for start in range(0, len(searches), KEYS_PER_MESSAGE_MAX):
+            part = searches[start : start + KEYS_PER_MESSAGE_MAX]
+            keys = [search.key.to_bytes(KEY_BYTES) for search in part]
+            request = dht_messages.FindRequest(keys=keys, peer=self._info)
+            answer = await self._ask(peer, "rpc_find", request, dht_messages.FindResponse)
+            if answer is None or len(answer.results) != len(part):
+                return
+            for search, result in zip(part, answer.results, strict=True):
+                search.answered.add(peer)
+                named = map(PeerID, result.nearest_peer_ids[:_BUCKET_SIZE])
+                search.learn([each for each in named if each != self._p2p.peer_id])
+                self._take(search, result)
+
+    def _take(self, search: _Search, result: _Message) -> None:
+        if result.type != dht_messages.FOUND_DICTIONARY:
+            return
+        try:
+            dictionary = load_value(result.value)
+        except Exception:  # whatever a decoder makes of a stranger's bytes
+            return
+        if not isinstance(dictionary, DictionaryDHTValue):
+            return
+        for subkey, (packed, expires) in dictionary.data.items():
+            record = self._valid(search.key.to_bytes(KEY_BYTES), subkey, packed, expires)
+            if record is not None:
+                search.find(subkey, record)
+
+    def _valid(self, key: bytes, subkey: Any, packed: bytes, expires: float) -> Record | None:
+        try:
+            value = load_value(packed)
+        except Exception:  # whatever a decoder makes of a stranger's bytes
+            return None
+        if not (isinstance(value, bytes) and isinstance(subkey, str)):
+            return None
+        refused = self._validator.refusal(key, subkey, value, expires)
+        return None if refused else Record(value, expires)
+
+    async def _ask_to_store(self, peer: Any, request: _Message) -> bool:
+        answer = await self._ask(peer, "rpc_store", request, dht_messages.StoreResponse)
+        return answer is not None and list(answer.store_ok) == [True]
+
+    async def _ask(self, peer: Any, name: str, request: _Message, response: Any) -> Any:
+        """The answer, or None; either way the routing table learns from it."""
+        call = self._p2p.call_protobuf_handler(peer, f"DHTProtocol.{name}", request, response)
+        try:
+            async with self._messages:
+                self.bytes_out += request.ByteSize()
+                answer = await asyncio.wait_for(call, MESSAGE_SECONDS)
+        except (*CONNECTION_ERRORS, TimeoutError, OSError, EOFError, ValueError, TypeError):
+            self._forget(peer)
+            return None
+        self.bytes_in += answer.ByteSize()
+        if answer.peer.node_id:
+            self._met(peer)
+        return answer
+
+    # The routing table.
+
+    def _own_nearest(self, place: int) -> list[tuple[Any, Any]]:
+        nearest: list[tuple[Any, Any]] = self._table.get_nearest_neighbors(
+            DHTID(place), self._width
+        )
+        return nearest
+
+    def _met(self, peer: Any) -> None:
+        if peer == self._p2p.peer_id:
+            return
+        questionable = self._table.add_or_update_node(node_id_of(peer), peer)
+        if questionable is not None:
+            self._spawn(self.ping(questionable[1]))
+
+    def _forget(self, peer: Any) -> None:
+        node_id = node_id_of(peer)
+        if node_id in self._table:
+            del self._table[node_id]
+
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # What others ask of us. An exception is the peer's answer; hivemind sends it.
+
+    async def _answer_ping(self, request: _Message, context: Any) -> _Message:
+        self._asked_by(request, context)
+        return dht_messages.PingResponse(peer=self._info, dht_time=self._clock(), available=False)
+
+    async def _answer_find(self, request: _Message, context: Any) -> _Message:
+        if len(request.keys) > KEYS_PER_MESSAGE_MAX:
+            raise ValueError("too many keys")
+        self._asked_by(request, context)
+        response = dht_messages.FindResponse(peer=self._info)
+        for key in request.keys:
+            response.results.append(self._result(key, context.remote_id))
+        self.bytes_out += response.ByteSize()
+        return response
+
+    def _result(self, key: bytes, asker: Any) -> _Message:
+        place = DHTID.from_bytes(key)
+        result = dht_messages.FindResult(type=dht_messages.NOT_FOUND)
+        held = self.held.get(key)
+        if held:
+            dictionary = DictionaryDHTValue()
+            with dictionary.freeze():
+                for subkey, record in held.items():
+                    dictionary.store(subkey, MSGPackSerializer.dumps(record.value), record.expires)
+            result.type = dht_messages.FOUND_DICTIONARY
+            result.value = MSGPackSerializer.dumps(dictionary)
+            result.expiration_time = dictionary.latest_expiration_time
+        for node_id, peer in self._own_nearest(place):
+            if peer != asker:
+                result.nearest_node_ids.append(node_id.to_bytes())
+                result.nearest_peer_ids.append(peer.to_bytes())
+        return result
+
+    async def _answer_store(self, request: _Message, context: Any) -> _Message:
+        columns = (request.keys, request.subkeys, request.values, request.expiration_time)
+        if len({*map(len, columns), len(request.in_cache)}) != 1:
+            raise ValueError("columns of different lengths")
+        if len(request.keys) > RECORDS_PER_MESSAGE_MAX:
+            raise ValueError("too many records")
+        self._asked_by(request, context)
+        answers = [self._hold(*row) for row in zip(*columns, strict=True)]
+        return dht_messages.StoreResponse(store_ok=answers, peer=self._info)
+
+    def _hold(self, key: bytes, packed_subkey: bytes, packed: bytes, expires: float) -> bool:
+        """Hold one record under a subkey; values of other shapes, whole dictionaries, are not."""
+        try:
+            subkey = load_value(packed_subkey)
+        except Exception:  # whatever a decoder makes of a stranger's bytes
+            return False
+        record = self._valid(key, subkey, packed, expires) if len(key) == KEY_BYTES else None
+        return record is not None and self.held.put(key, subkey, record.value, record.expires)
+
+    def _asked_by(self, request: _Message, context: Any) -> None:
+        self.bytes_in += request.ByteSize()
+        if request.peer.node_id:
+            self._met(context.remote_id)

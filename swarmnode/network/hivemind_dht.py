@@ -1,0 +1,264 @@
+"""A libp2p peer on hivemind's p2pd: records in the DHT, requests and answers over streams.
+
+Runs in the network process, in its event loop. Messages of the four protocols travel on byte
+streams, each preceded by its length (protocol/README.md, section 10), since hivemind's own
+messages hang for ever above 4 MiB. Knows no bundles; of announcements only what makes a record
+valid. Invariants: every call ends within its time limit, p2pd dead or not; `close` leaves nothing
+behind. A client becomes a server by being built anew. Source: network.md sections 1 and 6.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from swarmnode.network.dht_node import DhtNode
+from swarmnode.network.dht_records import AnnouncementValidator, RecordStore, key_id
+from swarmnode.network.light_hivemind import Multiaddr, PeerID, control_messages
+from swarmnode.network.p2pd import Daemon, PeerOrder
+from swarmnode.network.peer import Handler, PeerUnreachable, peer_id_in
+from swarmnode.network.shards import keys_of, subkey_of
+from swarmproto import Announcement
+
+CONNECT_SECONDS: Final = 10.0
+STREAMS_MAX: Final = 64
+"""Streams open at once, in each direction; each costs two file descriptors."""
+STREAMS_PER_PEER_MAX: Final = 8
+"""Of one peer, on our side."""
+REQUEST_SECONDS: Final = 10.0
+"""For a request to arrive."""
+ANSWER_SECONDS: Final = 60.0
+"""For an answer to be made and taken."""
+
+_LENGTH_BYTES: Final = 4
+_CHUNK_BYTES: Final = 64 * 1024
+
+
+def _key_ids(announcement: Announcement) -> frozenset[bytes]:
+    return frozenset(key_id(key) for key in keys_of(announcement))
+
+
+class HivemindPeer:
+    """The Peer of peer.py; built by `start`, of no use once `died` is set."""
+
+    def __init__(self, daemon: Daemon, dht: DhtNode, addresses: Sequence[str]) -> None:
+        self.peer_id: Final = str(daemon.p2p.peer_id)
+        self.addresses: Final = list(addresses)
+        self.died: Final = daemon.died
+        self._daemon = daemon
+        self._dht = dht
+        self._outgoing = asyncio.Semaphore(STREAMS_MAX)
+        self._incoming: Counter[str] = Counter()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._bytes_in = 0
+        self._bytes_out = 0
+
+    @classmethod
+    async def start(cls, order: PeerOrder) -> HivemindPeer:
+        """Raises StartFailed; bootstrap peers that don't answer are no failure."""
+        daemon = await Daemon.start(order)
+        try:
+            validator = AnnouncementValidator(order.swarm_id, _key_ids, subkey_of, time.time)
+            held = RecordStore(time.time)
+            dht = DhtNode(daemon.p2p, validator, held, time.time, order.replicas)
+            if not order.client:
+                await dht.serve()
+            identify = control_messages.Request(type=control_messages.Request.IDENTIFY)
+            answer = await daemon.ask(identify)
+            own = str(daemon.p2p.peer_id)
+            addresses = [_readable(address, own) for address in answer.identify.addrs]
+            peer = cls(daemon, dht, [address for address in addresses if address])
+            await asyncio.gather(*map(peer.connect, order.bootstrap))
+            await dht.fill_table()
+        except BaseException:
+            await daemon.close()
+            raise
+        return peer
+
+    @property
+    def process_id(self) -> int:
+        """Of p2pd."""
+        return self._daemon.process_id
+
+    @property
+    def clock_offset(self) -> float | None:
+        """Median of peers' clocks minus ours in seconds, None before any answered a ping."""
+        return self._dht.clock_offset
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes of messages received, without what libp2p adds."""
+        return self._bytes_in + self._dht.bytes_in
+
+    @property
+    def bytes_out(self) -> int:
+        """Bytes of messages sent, without what libp2p adds."""
+        return self._bytes_out + self._dht.bytes_out
+
+    async def store(self, key: str, subkey: str, value: bytes, expires: float) -> int:
+        """See DhtNode.store."""
+        return await self._dht.store(key, subkey, value, expires)
+
+    async def get(self, keys: Sequence[str]) -> Mapping[str, Mapping[str, bytes]]:
+        """See DhtNode.get."""
+        return await self._dht.get(keys)
+
+    async def ping(self, peer_id: str) -> bool:
+        """Whether the peer's DHT node answers; one that doesn't leaves the routing table."""
+        return await self._dht.ping(PeerID.from_base58(peer_id))
+
+    async def call(
+        self,
+        peer_id: str,
+        protocol: str,
+        request: bytes,
+        response_limit: int,
+        timeout_seconds: float,
+    ) -> bytes:
+        """Ask a peer; the limit is in bytes. Raises PeerUnreachable, whatever the cause."""
+        peer = PeerID.from_base58(peer_id)
+        opening = control_messages.Request(
+            type=control_messages.Request.STREAM_OPEN,
+            streamOpen=control_messages.StreamOpenRequest(peer=peer.to_bytes(), proto=[protocol]),
+        )
+        try:
+            async with (
+                asyncio.timeout(timeout_seconds),
+                self._outgoing,
+                self._daemon.conversation(opening, timeout_seconds) as (_, reader, writer),
+            ):
+                await _write(writer, request)
+                response = await _read(reader, response_limit)
+        except (OSError, TimeoutError, EOFError, ValueError) as error:
+            raise PeerUnreachable(f"{type(error).__name__}: {error}"[:200]) from None
+        self._bytes_out += len(request)
+        self._bytes_in += len(response)
+        return response
+
+    def serve(self, protocol: str, handler: Handler, request_limit: int) -> None:
+        """Answer requests of at most so many bytes; failures of the handler close the stream."""
+
+        async def answer(info: Any, reader: Any, writer: Any) -> None:
+            try:
+                await self._answer(str(info.peer_id), reader, writer, handler, request_limit)
+            finally:
+                writer.close()
+
+        self._spawn(self._daemon.add_stream_handler(protocol, answer))
+
+    async def _answer(
+        self,
+        peer_id: str,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        handler: Handler,
+        request_limit: int,
+    ) -> None:
+        mine = self._incoming[peer_id]
+        if mine >= STREAMS_PER_PEER_MAX or self._incoming.total() >= STREAMS_MAX:
+            return
+        self._incoming[peer_id] += 1
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                request = await _read(reader, request_limit)
+            async with asyncio.timeout(ANSWER_SECONDS):
+                response = await handler(peer_id, request)
+                await _write(writer, response)
+            self._bytes_in += len(request)
+            self._bytes_out += len(response)
+        except Exception:  # a stranger's request or connection must not end anything of ours
+            return
+        finally:
+            self._incoming[peer_id] -= 1
+            if not self._incoming[peer_id]:
+                del self._incoming[peer_id]
+
+    async def connect(self, address: str) -> bool:
+        """Dial a multiaddr that ends in /p2p/ID, and get to know its DHT node."""
+        peer_id = peer_id_in(address)
+        try:
+            peer = PeerID.from_base58(peer_id)
+            where = Multiaddr(address.removesuffix(f"/p2p/{peer_id}")).to_bytes()
+            request = control_messages.Request(
+                type=control_messages.Request.CONNECT,
+                connect=control_messages.ConnectRequest(
+                    peer=peer.to_bytes(), addrs=[where], timeout=int(CONNECT_SECONDS)
+                ),
+            )
+            await self._daemon.ask(request, CONNECT_SECONDS)
+        except (OSError, TimeoutError, EOFError, ValueError):
+            return False
+        await self._dht.ping(peer)
+        return True
+
+    async def disconnect(self, peer_id: str) -> None:
+        """Hang up; no failure if there is nothing to hang up."""
+        peer = PeerID.from_base58(peer_id)
+        request = control_messages.Request(
+            type=control_messages.Request.DISCONNECT,
+            disconnect=control_messages.DisconnectRequest(peer=peer.to_bytes()),
+        )
+        with contextlib.suppress(OSError, TimeoutError, EOFError):
+            await self._daemon.ask(request)
+
+    async def connected(self) -> Sequence[tuple[str, str]]:
+        """Id and address of each connected peer; none where p2pd doesn't answer."""
+        request = control_messages.Request(type=control_messages.Request.LIST_PEERS)
+        try:
+            answer = await self._daemon.ask(request)
+        except (OSError, TimeoutError, EOFError):
+            return []
+        found = []
+        for each in answer.peers:
+            peer_id = str(PeerID(each.id))
+            found.append((peer_id, next((_readable(a, peer_id) for a in each.addrs), "")))
+        return found
+
+    def export_records(self) -> list[tuple[bytes, str, bytes, float]]:
+        """Key id, subkey, value and expiry of each record that we hold for others."""
+        return [(key, subkey, *record) for key, subkey, record in self._dht.held.records()]
+
+    def import_records(self, records: Iterable[tuple[bytes, str, bytes, float]]) -> None:
+        """Hold what an earlier peer held, as far as it is still valid."""
+        self._dht.take_over(records)
+
+    async def close(self) -> None:
+        """May be called again."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._dht.close()
+        await self._daemon.close()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _readable(address: bytes, peer_id: str) -> str:
+    """A multiaddr as text with the peer at its end, "" for forms that hivemind can't read."""
+    try:
+        text = str(Multiaddr(address))
+    except Exception:  # its parser raises what it likes
+        return ""
+    return text if text.endswith(f"/p2p/{peer_id}") else f"{text}/p2p/{peer_id}"
+
+
+async def _write(writer: asyncio.StreamWriter, message: bytes) -> None:
+    writer.write(len(message).to_bytes(_LENGTH_BYTES))
+    for start in range(0, len(message), _CHUNK_BYTES):
+        writer.write(message[start : start + _CHUNK_BYTES])
+        await writer.drain()
+    await writer.drain()
+
+
+async def _read(reader: asyncio.StreamReader, limit: int) -> bytes:
+    length = int.from_bytes(await reader.readexactly(_LENGTH_BYTES))
+    if length > limit:
+        raise ValueError("a message beyond its limit")
+    return await reader.readexactly(length)

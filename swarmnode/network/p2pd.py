@@ -1,0 +1,336 @@
+"""The Go child p2pd: its flags, its ports, its key and sockets on disk, its life and death.
+
+hivemind starts p2pd with UPnP, AutoNAT and a relay service switched on, in our process group and
+with fixed paths; so it is started here, every flag spelled out, and hivemind's P2P is attached to
+its control socket. Knows no DHT and no announcements.
+Invariants: after `close` neither process nor socket nor key file is left; a p2pd whose parent
+dies, however, ends by itself. Source: network.md sections 1 and 6, security.md section 6.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+import socket
+import stat
+import sys
+import tempfile
+from collections import deque
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any, Final
+
+from swarmnode.network.light_hivemind import (
+    P2P,
+    Multiaddr,
+    control_messages,
+    read_message,
+    write_message,
+)
+from swarmnode.network.ports import PortsHeld, StartFailed, hold_ports
+from swarmproto import public_key_of
+
+STARTUP_SECONDS: Final = 60.0
+CONTROL_SECONDS: Final = 5.0
+PROBE_SECONDS: Final = 4.0
+"""Between probes of p2pd, and for the answer of each; two that fail in a row mean its death."""
+
+_SOCKET_PREFIX: Final = "hivemind-"
+_SOCKET_NAME_BYTES: Final = 40
+_SOCKET_PATH_MAX: Final = 104
+_IDENTITY_PREFIX: Final = bytes.fromhex("08011240")
+"""A protobuf with key type Ed25519 and 64 bytes: seed and public key."""
+_LINES_KEPT: Final = 20
+_TERMINATE_SECONDS: Final = 3.0
+_MESSAGE_BYTES_MAX: Final = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class PeerOrder:
+    """How a peer is to be started; addresses are multiaddrs.
+
+    `private_key` is the Ed25519 seed, 32 bytes. `client`: use the DHT, don't serve it, the mode of
+    those that nobody can dial. `public`: hole punching, AutoNAT and being reached through relays.
+    `relay`: relay others' connections, for bootstrap peers with a public address. `folder` gets
+    the key file and sockets; nobody else may be able to enter it. `replicas` are the peers that a
+    record is stored on.
+    """
+
+    private_key: bytes
+    swarm_id: bytes
+    folder: Path
+    listen: Sequence[str] = ("/ip4/127.0.0.1/tcp/0",)
+    announce_addresses: Sequence[str] = ()
+    bootstrap: Sequence[str] = ()
+    client: bool = True
+    public: bool = False
+    relay: bool = False
+    replicas: int = 5
+
+
+def arguments(order: PeerOrder, identity: Path, control: Path) -> list[str]:
+    """Every flag of p2pd that opens, serves or stores anything, none left at its default.
+
+    Bootstrap peers are not among them: p2pd ends at once where all of them are down.
+    """
+    flags: dict[str, object] = {
+        "id": identity,
+        "listen": f"/unix{control}",
+        "hostAddrs": ",".join(order.listen),
+        "b": 0,
+        "dhtClient" if order.client else "dhtServer": 1,
+        "natPortMap": 0,
+        "autonat": int(order.public or order.relay),
+        "relay": int(order.public or order.relay),
+        "relayService": int(order.relay),
+        "relayDiscovery": 0,
+        "autoRelay": int(order.public and not order.relay),
+        "connManager": 1,
+        "connLo": 96,
+        "connHi": 160,
+        "tls": 1,
+        "noise": 1,
+        "pubsub": 0,
+        "pprof": 0,
+        "idleTimeout": "30s",
+        "persistentConnMaxMsgSize": _MESSAGE_BYTES_MAX,
+    }
+    if order.announce_addresses:
+        flags["announceAddrs"] = ",".join(order.announce_addresses)
+    if order.public and order.bootstrap:
+        flags["trustedRelays"] = ",".join(order.bootstrap)
+    if order.relay:
+        flags["forceReachabilityPublic"] = 1
+    return [f"-{name}={value}" for name, value in flags.items()]
+
+
+@contextlib.contextmanager
+def _identity(folder: Path, private_key: bytes) -> Iterator[Path]:
+    """A key file for p2pd to read; it lies on disk only while p2pd starts."""
+    path = folder / f"identity-{os.getpid()}-{secrets.token_hex(4)}"
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with open(handle, "wb") as file:
+            file.write(_IDENTITY_PREFIX + private_key + public_key_of(private_key))
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def socket_folder(folder: Path) -> Path:
+    """`folder`, or the system's for temporary files where the path is too long for a socket."""
+    fits = len(os.fsencode(folder)) + _SOCKET_NAME_BYTES <= _SOCKET_PATH_MAX
+    return folder if fits else Path(tempfile.gettempdir())
+
+
+def sweep(folder: Path) -> int:
+    """Remove sockets that dead processes of ours left; how many."""
+    removed = 0
+    for path in folder.glob(f"{_SOCKET_PREFIX}p2p*.sock"):
+        status = path.lstat()
+        if stat.S_ISSOCK(status.st_mode) and status.st_uid == os.getuid() and _is_dead(path):
+            path.unlink(missing_ok=True)
+            removed += 1
+    return removed
+
+
+def _is_dead(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(0.2)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False
+    return False
+
+
+class _PendingCalls(dict[Any, asyncio.Future[Any]]):
+    """hivemind's calls that wait for an answer; one that was given up doesn't wait any more.
+
+    Without this an answer in the very moment of its timeout would end hivemind's reading of all
+    answers.
+    """
+
+    def __contains__(self, call: object) -> bool:
+        return super().__contains__(call) and not self[call].done()
+
+
+class Daemon:
+    """A running p2pd and hivemind's P2P on top of it; built by `start`."""
+
+    def __init__(self, child: asyncio.subprocess.Process, control: Path, ports: PortsHeld) -> None:
+        self.died: Final = asyncio.Event()
+        self.p2p: Any = None
+        self._child = child
+        self._control = control
+        self._ports = ports
+        self._lines: deque[str] = deque(maxlen=_LINES_KEPT)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @classmethod
+    async def start(cls, order: PeerOrder) -> Daemon:
+        """Raises StartFailed, one line, where a port is taken or p2pd doesn't come up."""
+        sockets = socket_folder(order.folder)
+        sweep(sockets)
+        ports = hold_ports(order.listen)
+        control = sockets / f"{_SOCKET_PREFIX}p2pd-{secrets.token_urlsafe(8)}.sock"
+        daemon: Daemon | None = None
+        try:
+            with _identity(order.folder, order.private_key) as identity:
+                child = await _spawn(arguments(order, identity, control))
+                daemon = cls(child, control, ports)
+                await daemon._wait_until_ready()
+            await daemon._attach(sockets)
+        except BaseException:
+            ports.release()
+            if daemon is not None:
+                await daemon.close()
+            raise
+        return daemon
+
+    @property
+    def process_id(self) -> int:
+        """Of p2pd."""
+        return self._child.pid
+
+    async def _wait_until_ready(self) -> None:
+        try:
+            async with asyncio.timeout(STARTUP_SECONDS):
+                while not (self._lines and self._lines[-1].startswith("Peer ID:")):
+                    if not await self._read_line():
+                        last = self._lines[-1] if self._lines else "without a word"
+                        raise StartFailed(f"p2pd ended at its start: {last}")
+        except TimeoutError:
+            raise StartFailed(f"p2pd did not start in {STARTUP_SECONDS:.0f} seconds") from None
+
+    async def _read_line(self) -> bool:
+        assert self._child.stdout is not None
+        try:
+            line = await self._child.stdout.readline()
+        except ValueError:  # a line longer than the buffer; the next call goes on after it
+            return True
+        if line:
+            self._lines.append(line.decode(errors="replace").strip()[:400])
+        return bool(line)
+
+    async def _attach(self, sockets: Path) -> None:
+        class Attached(P2P):  # type: ignore[misc]
+            # mypy doesn't follow hivemind. This is where hivemind puts its own socket.
+            _UNIX_SOCKET_PREFIX = f"/unix{sockets}/{_SOCKET_PREFIX}"
+
+        async with asyncio.timeout(2 * CONTROL_SECONDS):
+            self.p2p = await Attached.replicate(Multiaddr(f"/unix{self._control}"))
+        connection = self.p2p._client.control
+        connection._pending_calls = _PendingCalls()
+        for work in (self._drain_output(), self._watch_child(), self._probe()):
+            self._tasks.append(asyncio.create_task(work))
+        for task in (connection._read_task, connection._write_task):
+            self._tasks.append(asyncio.create_task(self._watch(task)))
+
+    async def add_stream_handler(self, protocol: str, handler: Any) -> None:
+        """Have streams of a protocol brought to `handler(info, reader, writer)`."""
+        try:
+            async with asyncio.timeout(2 * CONTROL_SECONDS):
+                before = self.p2p._listen_task
+                await self.p2p.add_binary_stream_handler(protocol, handler)
+        except (OSError, TimeoutError, EOFError):
+            self.died.set()
+            return
+        if before is None:
+            self._tasks.append(asyncio.create_task(self._watch(self.p2p._listen_task)))
+
+    async def _drain_output(self) -> None:
+        while await self._read_line():
+            pass
+
+    async def _watch_child(self) -> None:
+        await self._child.wait()
+        self.died.set()
+
+    async def _watch(self, task: asyncio.Task[Any]) -> None:
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # else it is reported as never looked at
+        self.died.set()
+
+    async def _probe(self) -> None:
+        failures = 0
+        while failures < 2:
+            await asyncio.sleep(0 if failures else PROBE_SECONDS)
+            try:
+                request = control_messages.Request(type=control_messages.Request.IDENTIFY)
+                await self.ask(request, PROBE_SECONDS)
+                failures = 0
+            except (OSError, TimeoutError, EOFError):
+                failures += 1
+        self.died.set()
+
+    @contextlib.asynccontextmanager
+    async def conversation(
+        self, request: Any, seconds: float = CONTROL_SECONDS
+    ) -> AsyncIterator[tuple[Any, asyncio.StreamReader, asyncio.StreamWriter]]:
+        """A connection on which p2pd has answered `request`; closed however this ends.
+
+        Raises OSError (refused, gone), TimeoutError, EOFError.
+        """
+        writer: asyncio.StreamWriter | None = None
+        try:
+            async with asyncio.timeout(seconds):
+                reader, writer = await asyncio.open_unix_connection(str(self._control))
+                await write_message(writer, request)
+                response = control_messages.Response()
+                await read_message(reader, response)
+            if response.type == control_messages.Response.ERROR:
+                raise ConnectionError(response.error.msg[:200])
+            yield response, reader, writer
+        finally:
+            if writer is not None:
+                writer.close()
+
+    async def ask(self, request: Any, seconds: float = CONTROL_SECONDS) -> Any:
+        """One request to p2pd, one response; raises as `conversation`."""
+        async with self.conversation(request, seconds) as (response, _, _):
+            return response
+
+    async def close(self) -> None:
+        """End p2pd, by force where it doesn't listen (a stopped process too)."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self.p2p is not None:
+            await self.p2p.shutdown()
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if self._child.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    self._child.send_signal(number)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._child.wait(), _TERMINATE_SECONDS)
+        self._control.unlink(missing_ok=True)
+        self._ports.release()
+        self.died.set()
+
+
+async def _spawn(flags: Sequence[str]) -> asyncio.subprocess.Process:
+    # Not in our process group, so that an interrupt at the terminal is ours alone to handle; and
+    # with an environment that has nothing of ours.
+    with as_file(files("hivemind.hivemind_cli").joinpath("p2pd")) as binary:
+        try:
+            return await asyncio.create_subprocess_exec(
+                binary,
+                *flags,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                env={"GOLOG_LOG_LEVEL": "error", "GOMEMLIMIT": "160MiB"},
+                start_new_session=True,
+            )
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise StartFailed(f"p2pd can't be run on {sys.platform}: {reason}") from None
