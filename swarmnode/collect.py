@@ -1,43 +1,50 @@
 """Collecting, beside the rounds: discover → fetch → admission → regenerate and score → pool.
 
-Everything that is dropped is counted under its reason. Nothing of a peer's is trusted: claims in
-announcements only decide what is fetched first.
+Everything that is dropped is counted under its reason, and for the peer that the reason concerns;
+muted peers are neither listened to nor fetched from. Nothing of a peer's is trusted: claims in
+announcements only decide what is fetched first. Bundles are fetched beside each other, and each is
+scored as soon as it is there: a slow holder delays nobody else's groups.
 """
 
 from __future__ import annotations
 
-import hashlib
+import asyncio
 import random
-from collections import Counter, OrderedDict
-from collections.abc import Hashable, Sequence
-from typing import Protocol, TypeVar
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 from swarmnode.clock import Clock
-from swarmnode.network.transport import Transport, TransportError
+from swarmnode.network.peer import peer_id_in, peer_id_of
+from swarmnode.network.transport import Delivered, Transport, TransportError
 from swarmnode.selection.admission import (
     AdmissionRules,
+    Concerned,
     Reason,
     Refused,
+    Verdict,
+    check_size,
     open_bundle,
+    open_delivered,
     open_group,
     wanted_positions,
 )
+from swarmnode.selection.budget import Wanted, groups_of, within_budget
 from swarmnode.selection.pool import Pool
+from swarmnode.selection.remembered import Remembered
+from swarmnode.selection.standing import Standing
+from swarmnode.selection.weight import cut
 from swarmnode.types import Group, Scored
 from swarmnode.wire import received_group
-from swarmproto import Announcement, FetchRequest, ReplayWindow, WireError, open_announcement
+from swarmproto import COMPLETIONS_MAX, Announcement, FetchRequest
 
-REMEMBERED = 65_536
-"""Announcements, and spent questions, that are remembered: at a look a second more than strangers
-can show us before an announcement expires."""
+FETCHES_AT_ONCE = 4
+HOLDERS_TRIED = 3
+"""Holders of a bundle that are asked for it: a stranger may name eight that never answer."""
 
-REMEMBERED_KEYS = 4096
-"""Keys whose sequence numbers are remembered; keys are free, so that floods of them come."""
-
-Key = TypeVar("Key", bound=Hashable)
-Value = TypeVar("Value")
-
-Wanted = tuple[Announcement, tuple[int, ...]]
+BYTES_PER_LOOK = 8 * 1024 * 1024
+"""Bytes that a look fetches at most, by what is announced."""
 
 
 class ExternalRewards(Protocol):
@@ -46,7 +53,41 @@ class ExternalRewards(Protocol):
     async def score_external(
         self, groups: Sequence[Group]
     ) -> tuple[Sequence[Scored], Sequence[Reason]]:
-        """The groups that hold, scored, with their regenerated questions; reasons of the others."""
+        """The groups that hold, scored, with their regenerated questions; reasons of the others.
+
+        Both in the order of `groups`.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Notices:
+    """Whom the collector tells of what; each is called at once and must not raise."""
+
+    duplicate: Callable[[bytes, float], None] = lambda _instance, _created_seconds: None
+    """Our key is used by another instance too; once for each, with its first announcement's
+    creation in seconds since 1970."""
+    muted: Callable[[str, float], None] = lambda _peer, _seconds: None
+    """A peer is muted for so many seconds: hang up and refuse it."""
+    served: Callable[[str], None] = lambda _holder: None
+    """The holder at this address served groups that were admitted."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Received:
+    position: int
+    group_bytes: bytes
+    group: Group
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What was made of one holder's answer."""
+
+    holder: str
+    header_bytes: bytes
+    positions: Collection[int]
+    """Those that need not be asked for again."""
+    received: Sequence[_Received]
 
 
 class Collector:
@@ -65,8 +106,15 @@ class Collector:
         every_seconds: float,
         discover_count: int,
         groups_per_look: int,
+        own_instance: bytes | None = None,
+        completions_kept: int = COMPLETIONS_MAX,
+        standing: Standing | None = None,
+        remembered: Remembered | None = None,
+        notices: Notices | None = None,
     ) -> None:
         self._own_key = own_key
+        self._own_instance = own_instance
+        self._own_name = peer_id_of(own_key)
         self._rules = rules
         self._transport = transport
         self._rewards = rewards
@@ -76,9 +124,12 @@ class Collector:
         self._every_seconds = every_seconds
         self._discover_count = discover_count
         self._groups_per_look = groups_per_look
-        self._seen: OrderedDict[bytes, None] = OrderedDict()
-        self._spent: OrderedDict[tuple[bytes, str, str, int], None] = OrderedDict()
-        self._windows: OrderedDict[bytes, ReplayWindow] = OrderedDict()
+        self._completions_kept = completions_kept
+        self._notices = notices or Notices()
+        self._duplicates: set[bytes] = set()
+        self._slots = asyncio.Semaphore(FETCHES_AT_ONCE)
+        self.standing = Standing() if standing is None else standing
+        self.remembered = Remembered() if remembered is None else remembered
         self.dropped: Counter[Reason] = Counter()
         """What was dropped since the start, by reason."""
         self.counts: Counter[str] = Counter()
@@ -94,122 +145,175 @@ class Collector:
         """One look: discover, fetch what is worth having, admit, score, pool.
 
         Nothing is looked for while the pool is full, so that little is fetched that nobody trains
-        on.
+        on. Raises what the rewards raise.
         """
         self._pool.fresh(self._clock.now())
         if self._pool.room == 0:
             return
-        budget = min(self._pool.room, self._groups_per_look)
         found = self._worth_fetching(await self._transport.discover(self._discover_count))
-        wanted = _within_budget(found, budget, self._rng)
-        if left := _groups_of(found) - _groups_of(wanted):
+        budget = min(self._pool.room, self._groups_per_look)
+        chosen = within_budget(found, groups=budget, announced_bytes=BYTES_PER_LOOK, rng=self._rng)
+        if left := groups_of(found) - groups_of(chosen):
             self.dropped[Reason.OVER_BUDGET] += left
-        groups = [group for choice in wanted for group in await self._fetch(choice)]
-        if not groups:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for announcement, positions in chosen:
+                    holders = self._in_order(announcement.holders)
+                    tasks.create_task(self._collect(announcement, positions, holders))
+        except ExceptionGroup as group:
+            # The scorer that is lost is what the caller knows how to handle, not the group.
+            raise group.exceptions[0] from None
+
+    def _worth_fetching(self, delivered: Sequence[Delivered]) -> list[Wanted]:
+        found: list[Wanted] = []
+        for each in delivered:
+            try:
+                if wanted := self._judged(each):
+                    found.append(wanted)
+            except Refused as refusal:
+                self._drop(refusal, each.peer)
+        return found
+
+    def _judged(self, delivered: Delivered) -> Wanted | None:
+        """The first stage: what is worth fetching, if it is new. Raises Refused."""
+        if self._muted(delivered.peer):
+            raise Refused(Reason.MUTED)
+        if not self.remembered.first_sight(delivered.data):
+            return None
+        announcement = open_delivered(delivered.data, self._rules.swarm_id)
+        if announcement.public_key == self._own_key:
+            self._note_own(announcement)
+            return None
+        if self._muted(peer_id_of(announcement.public_key)):
+            raise Refused(Reason.MUTED, announcement.public_key)
+        return announcement, wanted_positions(announcement, self._rules, self._clock.now())
+
+    def _note_own(self, announcement: Announcement) -> None:
+        instance = announcement.instance
+        if self._own_instance in (None, instance) or instance in self._duplicates:
             return
+        # An expired one may be a replay of what this key said in an earlier home.
+        if announcement.expires / 1000 > self._clock.now():
+            self._duplicates.add(instance)
+            self._notices.duplicate(instance, announcement.created / 1000)
+
+    def _in_order(self, holders: Sequence[str]) -> Sequence[str]:
+        """In random order, ourselves last."""
+        order = self._rng.sample(holders, len(holders))
+        return sorted(order, key=lambda holder: _peer_at(holder) == self._own_name)
+
+    async def _collect(
+        self, announcement: Announcement, positions: Sequence[int], holders: Sequence[str]
+    ) -> None:
+        """Fetch, score and pool groups of one bundle, from as many holders as it takes."""
+        willing = [holder for holder in holders if not self._muted(_peer_at(holder))]
+        if not willing:
+            reason = Reason.MUTED if holders else Reason.UNREACHABLE
+            self._drop(Refused(reason, announcement.public_key))
+        left = set(positions)
+        for holder in willing[:HOLDERS_TRIED]:
+            try:
+                async with self._slots:
+                    answer = await self._ask(announcement, sorted(left), holder)
+            except Refused as refusal:
+                self._drop(refusal, _peer_at(holder))
+                if refusal.reason.concerns is Concerned.AUTHOR:
+                    return
+                continue
+            left.difference_update(answer.positions)
+            await self._admit(announcement, answer)
+            if not left:
+                return
+            self._drop(Refused(Reason.MISSING), _peer_at(holder))
+
+    async def _ask(
+        self, announcement: Announcement, positions: Sequence[int], holder: str
+    ) -> _Answer:
+        """The second stage, on what one holder answers. Raises Refused where nothing is usable."""
+        request = FetchRequest(self._rules.swarm_id, announcement.bundle_id, tuple(positions))
+        try:
+            response = await self._transport.fetch(holder, request)
+        except TransportError as error:
+            raise Refused(Reason.UNREACHABLE) from error
+        # Nothing is awaited from here on, so that no bundle is judged by a window that is outdated.
+        author = announcement.public_key
+        window, now = self.remembered.window(author), self._clock.now()
+        header = open_bundle(announcement, response, positions, window, self._rules, now)
+        self.remembered.accept(author, header.sequence, announcement.bundle_id)
+        groups: list[_Received] = []
+        for position, data in response.groups:
+            self.counts.update(fetched=1, fetched_bytes=len(data))
+            try:
+                record = open_group(announcement, header, position, data, self._rules)
+                groups.append(_Received(position, data, received_group(record, header)))
+            except Refused as refusal:
+                if refusal.reason.verdict is Verdict.REJECT:
+                    raise
+                self._drop(refusal)
+        check_size(announcement, response)
+        return _Answer(
+            holder=holder,
+            header_bytes=response.header_bytes or b"",
+            positions=[position for position, _ in response.groups],
+            received=[each for each in groups if self._spend(each.group)],
+        )
+
+    def _spend(self, group: Group) -> bool:
+        """A key may answer each index of its stream once."""
+        question = group.question
+        new = self.remembered.spend(group.publisher, question.task, question.level, question.index)
+        if not new:
+            self._drop(Refused(Reason.GROUP_REPEATED, group.publisher))
+        return new
+
+    async def _admit(self, announcement: Announcement, answer: _Answer) -> None:
+        """Score, and pool what holds; what was pooled may be served to others."""
+        if not answer.received:
+            return
+        groups = [each.group for each in answer.received]
         scored, reasons = await self._rewards.score_external(groups)
-        self.dropped.update(reasons)
+        author = announcement.public_key
+        for reason in reasons:
+            self._drop(Refused(reason, author))
+        admitted: set[tuple[str, str, int]] = set()
         for each in scored:
             # What an announcement claims may be a lie, and dead groups would push out live ones.
             if each.live or self._rules.wants_dead:
                 self.counts["admitted"] += 1
-                self._pool.add(each)
+                self._pool.add(cut(each, self._completions_kept, self._rng))
+                admitted.add(_index(each.group))
             else:
-                self.dropped[Reason.NOTHING_WANTED] += 1
+                self._drop(Refused(Reason.NOTHING_WANTED, author))
+        kept = {
+            each.position: each.group_bytes
+            for each in answer.received
+            if _index(each.group) in admitted
+        }
+        if kept:
+            self._notices.served(answer.holder)
+            await self._transport.hold(
+                announcement.encoded, answer.header_bytes, kept, announcement.expires / 1000
+            )
 
-    def _worth_fetching(self, announcements: Sequence[bytes]) -> list[Wanted]:
-        found: list[Wanted] = []
-        for data in announcements:
-            if not self._first_sight(data):
-                continue
-            try:
-                announcement = open_announcement(data, self._rules.swarm_id)
-                if announcement.public_key != self._own_key:
-                    positions = wanted_positions(announcement, self._rules, self._clock.now())
-                    found.append((announcement, positions))
-            except WireError as error:
-                self.dropped[Refused.by_wire(error).reason] += 1
-            except Refused as refusal:
-                self.dropped[refusal.reason] += 1
-        return found
+    def _muted(self, peer: str) -> bool:
+        return self.standing.muted_seconds(peer, self._clock.now()) > 0.0
 
-    def _first_sight(self, data: bytes) -> bool:
-        digest = hashlib.sha256(data).digest()
-        if digest in self._seen:
-            return False
-        _remember(self._seen, digest, None, REMEMBERED)
-        return True
-
-    async def _fetch(self, wanted: Wanted) -> list[Group]:
-        announcement, positions = wanted
-        if not announcement.holders:
-            self.dropped[Reason.UNREACHABLE] += 1
-            return []
-        request = FetchRequest(self._rules.swarm_id, announcement.bundle_id, positions)
-        window = self._windows.get(announcement.public_key, ReplayWindow())
-        try:
-            response = await self._transport.fetch(announcement.holders[0], request)
-            header = open_bundle(announcement, response, window, self._rules.swarm_id)
-        except TransportError:
-            self.dropped[Reason.UNREACHABLE] += 1
-            return []
-        except Refused as refusal:
-            self.dropped[refusal.reason] += 1
-            return []
-        window = window.accepting(header.sequence, announcement.bundle_id)
-        _remember(self._windows, header.public_key, window, REMEMBERED_KEYS)
-        answered = dict(response.groups)
-        groups: list[Group] = []
-        for position in filter(answered.__contains__, positions):
-            self.counts.update(fetched=1, fetched_bytes=len(answered[position]))
-            try:
-                record = open_group(announcement, header, position, answered[position], self._rules)
-                group = received_group(record, header)
-                self._spend(group)
-                groups.append(group)
-            except Refused as refusal:
-                self.dropped[refusal.reason] += 1
-        return groups
-
-    def _spend(self, group: Group) -> None:
-        """A key may answer each index of its stream once. Raises Refused at the second time."""
-        question = group.question
-        spent = (group.publisher, question.task, question.level, question.index)
-        if spent in self._spent:
-            raise Refused(Reason.GROUP_REPEATED)
-        _remember(self._spent, spent, None, REMEMBERED)
+    def _drop(self, refusal: Refused, deliverer: str = "") -> None:
+        """Count what is dropped, and hold it against the peer that it concerns, if it is known."""
+        reason = refusal.reason
+        self.dropped[reason] += 1
+        author = peer_id_of(refusal.author) if refusal.author else ""
+        peer = deliverer if reason.concerns is Concerned.DELIVERER else author
+        if not peer or peer == self._own_name:
+            return
+        if seconds := self.standing.note(peer, reason, self._clock.now()):
+            self._notices.muted(peer, seconds)
 
 
-def _remember(memory: OrderedDict[Key, Value], key: Key, value: Value, most: int) -> None:
-    memory[key] = value
-    memory.move_to_end(key)
-    if len(memory) > most:
-        memory.popitem(last=False)
+def _index(group: Group) -> tuple[str, str, int]:
+    return group.question.task, group.question.level, group.question.index
 
 
-def _groups_of(wanted: Sequence[Wanted]) -> int:
-    return sum(len(positions) for _, positions in wanted)
-
-
-def _within_budget(found: Sequence[Wanted], groups: int, rng: random.Random) -> list[Wanted]:
-    """Bundles in random order, cut so that at most `groups` groups are fetched.
-
-    No key's second bundle comes before another's first, so that announcing much gains nothing.
-    """
-    shuffled = list(found)
-    rng.shuffle(shuffled)
-    turns: Counter[bytes] = Counter()
-    by_turn: list[tuple[int, Wanted]] = []
-    for wanted in shuffled:
-        key = wanted[0].public_key
-        by_turn.append((turns[key], wanted))
-        turns[key] += 1
-    by_turn.sort(key=lambda pair: pair[0])
-    chosen: list[Wanted] = []
-    for _, (announcement, positions) in by_turn:
-        if groups <= 0:
-            break
-        kept = sorted(rng.sample(positions, min(groups, len(positions))))
-        chosen.append((announcement, tuple(kept)))
-        groups -= len(kept)
-    return chosen
+def _peer_at(holder: str) -> str:
+    """The peer that an address leads to; an address of no peer id stands for itself."""
+    return peer_id_in(holder) or holder

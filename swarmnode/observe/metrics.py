@@ -54,19 +54,31 @@ METRICS: Mapping[str, str] = MappingProxyType(
 
 DROPPED: Mapping[str, str] = MappingProxyType(
     {
-        "wire": "The bytes break the wire specification, or are not the ones announced.",
+        "wire": "The peer delivered bytes of another kind, or too many or too few of them.",
+        "signature": "The peer delivered something whose key or signature is not valid: honest "
+        "peers pass on only what they verified.",
+        "schema": "What the key signed breaks the wire specification.",
         "unknown_version": "It is of a version of the protocol that we don't know.",
         "foreign_swarm": "It is of another swarm.",
+        "muted": "It came from a peer that is muted for what it did, was signed by one, or could "
+        "be had from such peers alone.",
         "expired": "The announcement had expired when it was seen.",
         "from_the_future": "It claims to be made later than our clock and the allowed skew.",
+        "swarm_rules": "The bundle or the group breaks the swarm's rules: too many groups, too few "
+        "or too many completions, or a completion of too many tokens.",
         "nothing_wanted": "None of its groups is of a task that we train on, or, under a filter "
         "that wants live groups only, none is claimed to be live or a group proves not to be.",
+        "too_large": "The announced bundle is larger than its groups can be.",
         "over_budget": "A group was not fetched because more was offered than may be fetched in "
         "one look, or than the pool has room for. No fault of the peer.",
-        "unreachable": "The holder did not answer, or the message was lost.",
-        "missing": "The holder no longer has the bundle.",
-        "bundle_differs": "The holder sent another bundle than the announced one, or the bundle or "
-        "a group is not as announced.",
+        "unreachable": "The holder did not answer, or the message was lost; or no holder is named.",
+        "missing": "The holder no longer has the bundle, or left out groups that were asked for.",
+        "busy": "The holder answered that it is busy.",
+        "unasked": "The holder sent groups that were not asked for.",
+        "hash": "The holder sent another bundle than the announced one, or a group that is not the "
+        "one that its header names.",
+        "bundle_differs": "The key announced a bundle that is another key's, or whose size, groups "
+        "or tasks are not as announced.",
         "stale_sequence": "Its sequence number is older than the window that we remember.",
         "equivocation": "The key signed two bundles under one sequence number.",
         "unknown_task": "A group of a task or level that our scorer doesn't know.",

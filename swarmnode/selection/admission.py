@@ -1,18 +1,29 @@
-"""Admission: what may enter the pool. Pure; the collector fetches, this decides.
+"""Admission: what may enter the pool, and who is to blame for what may not. Pure.
 
 Two stages: an announcement is judged before anything is fetched, a bundle and its groups after.
-Everything refused has a named reason that is counted; a reason says whether the sender is to
-blame (REJECT: the bytes break the specification or a rule that every node knows) or not (IGNORE:
-it may be of use to others, or new). Regenerating and scoring come afterwards, in the scorer.
+Everything refused has a named reason that is counted. A reason says what it means for the peer that
+it concerns: REJECT where the bytes break the specification or a rule that every node knows, IGNORE
+where they may be of use to others, or new. And it says which peer that is: whoever delivered the
+bytes, or who signed them. A hash or a signature that is wrong is the deliverer's fault, since
+honest peers pass on only what they verified; what a valid signature covers is its author's. An
+announcement names its bundle by hash, so that its author answers for all of it.
+
+Regenerating and scoring come afterwards, in the scorer. Source: protocol/README.md, section 9.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from swarmproto import (
+    COMPLETION_TOKENS_MAX,
+    COMPLETIONS_MAX,
+    COMPLETIONS_MIN,
+    GROUP_BYTES_MAX,
+    GROUPS_PER_BUNDLE_MAX,
+    HEADER_BYTES_MAX,
     Announcement,
     BundleHeader,
     FetchResponse,
@@ -21,31 +32,50 @@ from swarmproto import (
     WireError,
     bundle_id,
     decode_group,
+    open_announcement,
     open_header,
     verify_group,
 )
 from swarmproto import Reason as WireReason
 
+_KEY_AT, _BODY_AT = 37, 133
+"""Where an envelope's public key and body begin (protocol/README.md, section 5)."""
+
 
 class Verdict(StrEnum):
-    """What a refusal says of the sender."""
+    """What a refusal says of the peer that it concerns."""
 
     IGNORE = "ignore"
     REJECT = "reject"
+
+
+class Concerned(StrEnum):
+    """Which peer a refusal concerns."""
+
+    DELIVERER = "deliverer"
+    AUTHOR = "author"
 
 
 class Reason(StrEnum):
     """Why something of a peer's was dropped; docs/metrics.md has a line for each."""
 
     WIRE = "wire"
+    SIGNATURE = "signature"
+    SCHEMA = "schema"
     UNKNOWN_VERSION = "unknown_version"
     FOREIGN_SWARM = "foreign_swarm"
+    MUTED = "muted"
     EXPIRED = "expired"
     FROM_THE_FUTURE = "from_the_future"
+    SWARM_RULES = "swarm_rules"
     NOTHING_WANTED = "nothing_wanted"
+    TOO_LARGE = "too_large"
     OVER_BUDGET = "over_budget"
     UNREACHABLE = "unreachable"
     MISSING = "missing"
+    BUSY = "busy"
+    UNASKED = "unasked"
+    HASH = "hash"
     BUNDLE_DIFFERS = "bundle_differs"
     STALE_SEQUENCE = "stale_sequence"
     EQUIVOCATION = "equivocation"
@@ -60,28 +90,55 @@ class Reason(StrEnum):
 
     @property
     def verdict(self) -> Verdict:
-        """REJECT where only a faulty or hostile sender can be the cause (README, section 9)."""
-        blame = {Reason.WIRE, Reason.BUNDLE_DIFFERS, Reason.EQUIVOCATION}
-        return Verdict.REJECT if self in blame else Verdict.IGNORE
+        """REJECT where only a faulty or hostile peer can be the cause."""
+        return Verdict.REJECT if self in _REJECTED else Verdict.IGNORE
+
+    @property
+    def concerns(self) -> Concerned:
+        """Whom it is counted for and, under REJECT, held against."""
+        return Concerned.DELIVERER if self in _DELIVERED else Concerned.AUTHOR
+
+
+_REJECTED = {
+    Reason.WIRE,
+    Reason.SIGNATURE,
+    Reason.SCHEMA,
+    Reason.UNASKED,
+    Reason.HASH,
+    Reason.BUNDLE_DIFFERS,
+    Reason.EQUIVOCATION,
+}
+
+_DELIVERED = {
+    Reason.WIRE,
+    Reason.SIGNATURE,
+    Reason.UNKNOWN_VERSION,
+    Reason.FOREIGN_SWARM,
+    Reason.UNREACHABLE,
+    Reason.MISSING,
+    Reason.BUSY,
+    Reason.UNASKED,
+    Reason.HASH,
+}
+
+_OF_ENVELOPES = {
+    WireReason.OVERSIZE: Reason.WIRE,
+    WireReason.MAGIC: Reason.WIRE,
+    WireReason.VERSION: Reason.UNKNOWN_VERSION,
+    WireReason.FOREIGN_SWARM: Reason.FOREIGN_SWARM,
+    WireReason.PUBLIC_KEY: Reason.SIGNATURE,
+    WireReason.SIGNATURE: Reason.SIGNATURE,
+}
+"""What is found before a signature has been verified, beside envelopes that are too short."""
 
 
 class Refused(Exception):
-    """Something of a peer's is dropped, for `reason`."""
+    """Something of a peer's is dropped, for `reason`; `author` is whose key signed it, if known."""
 
-    def __init__(self, reason: Reason) -> None:
+    def __init__(self, reason: Reason, author: bytes = b"") -> None:
         super().__init__(reason.value)
         self.reason = reason
-
-    @classmethod
-    def by_wire(cls, error: WireError) -> Refused:
-        """What breaks the wire; another version or swarm is nobody's fault (README, section 9)."""
-        return cls(_NOBODYS_FAULT.get(error.reason, Reason.WIRE))
-
-
-_NOBODYS_FAULT = {
-    WireReason.VERSION: Reason.UNKNOWN_VERSION,
-    WireReason.FOREIGN_SWARM: Reason.FOREIGN_SWARM,
-}
+        self.author = author
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,47 +153,82 @@ class AdmissionRules:
     clock_skew_seconds: float
     wants_dead: bool
     """Whether groups claimed to be all right or all wrong are worth fetching."""
+    completions_min: int = COMPLETIONS_MIN
+    """The swarm's rule, per group; as are the next three."""
+    completions_max: int = COMPLETIONS_MAX
+    completion_tokens_max: int = COMPLETION_TOKENS_MAX
+    groups_per_bundle_max: int = GROUPS_PER_BUNDLE_MAX
+
+
+def open_delivered(data: bytes, swarm_id: bytes) -> Announcement:
+    """A verified announcement, fresh or not. Raises Refused."""
+    try:
+        return open_announcement(data, swarm_id)
+    except WireError as error:
+        raise _of_envelope(error, data) from error
 
 
 def wanted_positions(
     announcement: Announcement, rules: AdmissionRules, now: float
 ) -> tuple[int, ...]:
     """Positions of the groups worth fetching, ascending. Raises Refused when there is none."""
+    author, groups = announcement.public_key, announcement.groups
     if announcement.expires / 1000 <= now:
-        raise Refused(Reason.EXPIRED)
+        raise Refused(Reason.EXPIRED, author)
     if announcement.created / 1000 > now + rules.clock_skew_seconds:
-        raise Refused(Reason.FROM_THE_FUTURE)
+        raise Refused(Reason.FROM_THE_FUTURE, author)
+    allowed = range(rules.completions_min, rules.completions_max + 1)
+    if len(groups) > rules.groups_per_bundle_max or all(
+        group.completions not in allowed for group in groups
+    ):
+        raise Refused(Reason.SWARM_RULES, author)
     wanted = tuple(
         position
-        for position, group in enumerate(announcement.groups)
+        for position, group in enumerate(groups)
         if (group.task, group.level) in rules.fingerprints
+        and group.completions in allowed
         and (rules.wants_dead or 0 < group.claimed_successes < group.completions)
     )
     if not wanted:
-        raise Refused(Reason.NOTHING_WANTED)
+        raise Refused(Reason.NOTHING_WANTED, author)
+    if announcement.size > HEADER_BYTES_MAX + len(groups) * GROUP_BYTES_MAX:
+        raise Refused(Reason.TOO_LARGE, author)
     return wanted
 
 
 def open_bundle(
-    announcement: Announcement, response: FetchResponse, window: ReplayWindow, swarm_id: bytes
+    announcement: Announcement,
+    response: FetchResponse,
+    asked: Collection[int],
+    window: ReplayWindow,
+    rules: AdmissionRules,
+    now: float,
 ) -> BundleHeader:
-    """The verified header, in agreement with what was announced. Raises Refused."""
+    """The verified header, in agreement with what was announced. Raises Refused.
+
+    `asked` are the positions that were asked for, `window` the author's.
+    """
+    author = announcement.public_key
     if response.status != "ok" or response.header_bytes is None:
-        raise Refused(Reason.MISSING)
+        raise Refused(Reason.BUSY if response.status == "busy" else Reason.MISSING, author)
+    if any(position not in asked for position, _ in response.groups):
+        raise Refused(Reason.UNASKED, author)
     if bundle_id(response.header_bytes) != announcement.bundle_id:
-        raise Refused(Reason.BUNDLE_DIFFERS)
+        raise Refused(Reason.HASH, author)
     try:
-        header = open_header(response.header_bytes, swarm_id)
+        header = open_header(response.header_bytes, rules.swarm_id)
     except WireError as error:
-        raise Refused.by_wire(error) from error
+        raise Refused(_of_envelope(error, response.header_bytes).reason, author) from error
     same_length = len(header.group_hashes) == len(announcement.groups)
-    if header.public_key != announcement.public_key or not same_length:
-        raise Refused(Reason.BUNDLE_DIFFERS)
+    if header.public_key != author or not same_length:
+        raise Refused(Reason.BUNDLE_DIFFERS, author)
+    if header.created / 1000 > now + rules.clock_skew_seconds:
+        raise Refused(Reason.FROM_THE_FUTURE, author)
     match window.check(header.sequence, announcement.bundle_id):
         case "equivocation":
-            raise Refused(Reason.EQUIVOCATION)
+            raise Refused(Reason.EQUIVOCATION, author)
         case "stale":
-            raise Refused(Reason.STALE_SEQUENCE)
+            raise Refused(Reason.STALE_SEQUENCE, author)
         case "fresh" | "duplicate":
             return header
 
@@ -152,17 +244,41 @@ def open_group(
 
     `header` is what `open_bundle` made of the announcement.
     """
+    author = announcement.public_key
     try:
         verify_group(header, position, group_bytes)
+    except WireError as error:
+        raise Refused(Reason.HASH, author) from error
+    try:
         record = decode_group(group_bytes)
     except WireError as error:
-        raise Refused.by_wire(error) from error
+        raise Refused(Reason.SCHEMA, author) from error
     announced = announcement.groups[position]
     if (announced.task, announced.level) != (record.task, record.level):
-        raise Refused(Reason.BUNDLE_DIFFERS)
-    if rules.fingerprints.get((record.task, record.level)) != record.fingerprint:
-        raise Refused(Reason.UNKNOWN_FINGERPRINT)
+        raise Refused(Reason.BUNDLE_DIFFERS, author)
     # The publisher's own token count only serves to refuse early; ours decides when we encode.
-    if any(completion.token_count > rules.completion_tokens for completion in record.completions):
-        raise Refused(Reason.TOO_LONG)
+    longest = max(completion.token_count for completion in record.completions)
+    allowed = range(rules.completions_min, rules.completions_max + 1)
+    if len(record.completions) not in allowed or longest > rules.completion_tokens_max:
+        raise Refused(Reason.SWARM_RULES, author)
+    if rules.fingerprints.get((record.task, record.level)) != record.fingerprint:
+        raise Refused(Reason.UNKNOWN_FINGERPRINT, author)
+    if longest > rules.completion_tokens:
+        raise Refused(Reason.TOO_LONG, author)
     return record
+
+
+def check_size(announcement: Announcement, response: FetchResponse) -> None:
+    """Raises Refused if verified groups are more than the announced size has room for."""
+    received = len(response.header_bytes or b"") + sum(len(data) for _, data in response.groups)
+    if received > announcement.size:
+        raise Refused(Reason.BUNDLE_DIFFERS, announcement.public_key)
+
+
+def _of_envelope(error: WireError, data: bytes) -> Refused:
+    """The author is known, and to blame, from the signature on."""
+    if error.reason in _OF_ENVELOPES:
+        return Refused(_OF_ENVELOPES[error.reason])
+    if len(data) < _BODY_AT:
+        return Refused(Reason.WIRE)
+    return Refused(Reason.SCHEMA, data[_KEY_AT : _KEY_AT + 32])

@@ -17,17 +17,25 @@ from swarmnode.sim.summary import Variant
 from swarmnode.types import SampledAnswers
 
 REASONS = {
-    "wire": "the bytes did not follow the specification, or a signature was wrong",
+    "wire": "bytes of another kind were delivered, or too many or too few of them",
+    "signature": "a key or a signature was wrong",
+    "schema": "what the node had signed did not follow the specification",
     "unknown_version": "it spoke another version of the protocol",
     "foreign_swarm": "it belonged to another swarm",
+    "muted": "the node is not listened to for a while, after what it sent before",
     "expired": "the announcement was past its expiry",
     "from_the_future": "the announcement claimed to be made in the future",
+    "swarm_rules": "it broke the rules that the swarm agreed on, such as answers to a question",
     "nothing_wanted": "the announcement offered nothing to learn from: groups of other tasks, or "
     "with all answers wrong or all right",
+    "too_large": "more bytes were announced than can be",
     "over_budget": "more was on offer than is fetched at a time",
     "unreachable": "the holder did not answer, or the message was lost",
     "missing": "the holder no longer had what was asked for",
-    "bundle_differs": "what came was not what had been announced",
+    "busy": "the holder was busy",
+    "unasked": "the holder sent more than it had been asked for",
+    "hash": "the holder sent something else than it had been asked for",
+    "bundle_differs": "what came was not what the node had announced",
     "stale_sequence": "something newer of the same node was already known",
     "equivocation": "the node had signed two different things under one number",
     "unknown_task": "the group's task is not one that is trained on here",

@@ -1,4 +1,4 @@
-"""The pool, the filters and the I/J mix."""
+"""The pool, the filters, the I/J mix, and what bounds strangers: budget, weight and memory."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from swarmnode.selection.budget import within_budget
 from swarmnode.selection.filters import (
     Filter,
     UnknownFilter,
@@ -17,7 +18,10 @@ from swarmnode.selection.filters import (
 )
 from swarmnode.selection.mix import select
 from swarmnode.selection.pool import Pool
+from swarmnode.selection.remembered import Remembered
+from swarmnode.selection.weight import cut
 from swarmnode.types import Scored
+from swarmproto import AnnouncedGroup, Announcement
 from tests.unit.made import scored
 
 LIVE, FAILED, SOLVED = (1.0, 0.0, 0.0), (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
@@ -160,3 +164,100 @@ def test_a_pool_has_room_for_what_its_capacity_leaves() -> None:
     pool.add(scored(LIVE))
     pool.add(scored(LIVE))
     assert pool.room == 0
+
+
+def announced(key: bytes, groups: int, size: int = 1000) -> Announcement:
+    live = AnnouncedGroup("bf", "easy", 1, 2)
+    ids = (bytes(32), key, bytes(16), bytes(32))
+    return Announcement(*ids, size, (live,) * groups, 0, 1, 2, (), bytes(64), b"")
+
+
+def test_a_budget_takes_a_bundle_of_each_key_before_a_second_of_any() -> None:
+    found = [(announced(peer(1), 2), (0, 1)) for _ in range(20)]
+    found += [(announced(peer(number), 2), (0, 1)) for number in (2, 3)]
+    for seed in range(10):
+        chosen = within_budget(found, groups=7, announced_bytes=10**6, rng=random.Random(seed))
+        assert {each.public_key for each, _ in chosen[:3]} == {peer(1), peer(2), peer(3)}
+        assert [len(positions) for _, positions in chosen] == [2, 2, 2, 1]
+
+
+def test_a_budget_of_bytes_leaves_out_what_would_exceed_it_and_goes_on() -> None:
+    large, small = announced(peer(1), 2, size=5000), announced(peer(2), 2)
+    found = [(large, (0, 1)), (small, (0, 1))]
+    for seed in range(10):
+        rng = random.Random(seed)
+        assert within_budget(found, groups=8, announced_bytes=4000, rng=rng) == [(small, (0, 1))]
+        half = [(large, (1,)), (small, (0,))]
+        chosen = within_budget(half, groups=8, announced_bytes=3000, rng=rng)
+        assert sorted(positions for _, positions in chosen) == [(0,), (1,)]
+
+
+def test_a_group_no_larger_than_ours_is_left_as_it_is() -> None:
+    group = scored(LIVE)
+    assert cut(group, 3, random.Random(0)) is group
+
+
+def test_a_larger_group_is_cut_at_random_with_its_scores_and_stays_live() -> None:
+    scores = (0.0,) * 15 + (1.0,)
+    kept: set[tuple[str, ...]] = set()
+    for seed in range(200):
+        smaller = cut(scored(scores), 4, random.Random(seed))
+        texts = tuple(completion.text for completion in smaller.group.completions)
+        assert len(set(texts)) == 4
+        assert smaller.scores == tuple(scores[int(text)] for text in texts)
+        assert smaller.live
+        kept.add(texts)
+    assert len(kept) > 100
+    assert {text for texts in kept for text in texts} == {str(number) for number in range(16)}
+
+
+def test_a_dead_group_is_cut_as_well_and_stays_dead() -> None:
+    smaller = cut(scored((1.0,) * 8), 2, random.Random(0))
+    assert smaller.scores == (1.0, 1.0)
+
+
+def test_cutting_is_the_same_for_the_same_seed() -> None:
+    group = scored((1.0, 0.0) * 8)
+    assert cut(group, 4, random.Random(3)) == cut(group, 4, random.Random(3))
+
+
+def test_what_was_seen_or_spent_is_new_once_and_the_oldest_is_forgotten() -> None:
+    remembered = Remembered(items=2, keys=2)
+    assert [remembered.first_sight(data) for data in (b"a", b"a", b"b", b"c", b"a")] == [
+        True,
+        False,
+        True,
+        True,
+        True,
+    ]
+    assert remembered.spend(peer(1), "bf", "easy", 0)
+    assert not remembered.spend(peer(1), "bf", "easy", 0)
+    for other in ((peer(2), "bf", "easy", 0), (peer(1), "bf", "easy", 1)):
+        assert remembered.spend(*other)
+
+
+def test_ten_thousand_keys_are_remembered_in_bounds_and_the_active_ones_stay() -> None:
+    remembered = Remembered(items=100, keys=100)
+    for number in range(10_000):
+        key = number.to_bytes(32, "big")
+        remembered.first_sight(key)
+        remembered.spend(key, "bf", "easy", 0)
+        remembered.accept(key, 1, b"a" * 32)
+        remembered.accept(peer(255), number, b"b" * 32)
+    assert len(remembered) == 300
+    assert remembered.window(peer(255)).check(9_999, b"b" * 32) == "duplicate"
+    assert len(remembered.changed_windows()) == 100
+
+
+def test_replay_windows_survive_a_restart_and_damaged_ones_are_left_out() -> None:
+    remembered, again = Remembered(), Remembered()
+    remembered.accept(peer(1), 7, b"a" * 32)
+    remembered.accept(peer(2), 7, b"a" * 32)
+    saved = dict(remembered.changed_windows())
+    assert set(saved) == {peer(1), peer(2)}
+    assert remembered.changed_windows() == {}
+    saved[peer(2)] = saved[peer(2)][:-1]
+    assert again.restore_windows(saved) == 1
+    assert again.window(peer(1)).check(7, b"b" * 32) == "equivocation"
+    assert again.window(peer(2)).check(7, b"b" * 32) == "fresh"
+    assert again.changed_windows() == {}
