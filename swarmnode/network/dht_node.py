@@ -21,11 +21,12 @@ from typing import Any, Final
 from swarmnode.network.dht_records import (
     KEY_BYTES,
     AnnouncementValidator,
-    Record,
     RecordStore,
     Refusal,
     key_id,
 )
+from swarmnode.network.dht_replica import KEYS_PER_MESSAGE_MAX, Replica, valid_record
+from swarmnode.network.dht_search import Search
 from swarmnode.network.light_hivemind import (
     CONNECTION_ERRORS,
     DHTID,
@@ -39,9 +40,6 @@ from swarmnode.network.light_hivemind import (
 
 MESSAGE_SECONDS: Final = 5.0
 SEARCH_SECONDS: Final = 12.0
-KEYS_PER_MESSAGE_MAX: Final = 8
-"""Keeps answers below the 4 MiB over which hivemind never answers."""
-RECORDS_PER_MESSAGE_MAX: Final = 64
 
 _SPARE_REPLICAS: Final = 3
 _WAVES_MAX: Final = 5
@@ -49,6 +47,8 @@ _CONCURRENT_MESSAGES: Final = 32
 _BUCKET_SIZE: Final = 20
 _DEPTH_MODULO: Final = 5
 _CLOCKS_REMEMBERED: Final = 64
+_ID_BYTES: Final = (34, 38)
+"""Of the hash of a long key, and of an Ed25519 key."""
 
 _Message = Any
 
@@ -56,44 +56,6 @@ _Message = Any
 def node_id_of(peer: Any) -> Any:
     """The place of a peer in the DHT; nobody chooses his own."""
     return DHTID.from_bytes(hashlib.sha1(peer.to_bytes(), usedforsecurity=False).digest())
-
-
-class _Search:
-    """How far the search for the peers nearest to one key has come, and what they hold."""
-
-    def __init__(self, key: int, own_table: Sequence[Any], width: int) -> None:
-        self.key: Final = key
-        self.answered: Final[set[Any]] = set()
-        self.records: Final[dict[str, Record]] = {}
-        self._width = width
-        self._asked: set[Any] = set()
-        self._known: dict[Any, int] = {}
-        self.learn(own_table)
-
-    def learn(self, peers: Sequence[Any]) -> None:
-        """Of what one peer names only the nearest count, so that no one fills the search."""
-        distances = {peer: node_id_of(peer) ^ self.key for peer in peers}
-        for peer in sorted(distances, key=distances.__getitem__)[: self._width]:
-            self._known[peer] = distances[peer]
-
-    def next(self) -> list[Any]:
-        """Peers to ask now: of the nearest that have not failed, those not asked yet."""
-        failed = self._asked - self.answered
-        chosen = [peer for peer in self._nearest(set(self._known) - failed)[: self._width]]
-        chosen = [peer for peer in chosen if peer not in self._asked]
-        self._asked.update(chosen)
-        return chosen
-
-    def nearest_that_answered(self) -> list[Any]:
-        return self._nearest(self.answered)
-
-    def find(self, subkey: str, record: Record) -> None:
-        before = self.records.get(subkey)
-        if before is None or before.expires < record.expires:
-            self.records[subkey] = record
-
-    def _nearest(self, peers: set[Any]) -> list[Any]:
-        return sorted(peers, key=self._known.__getitem__)
 
 
 class DhtNode:
@@ -108,15 +70,15 @@ class DhtNode:
         replicas: int,
     ) -> None:
         self.held: Final = held
-        self.bytes_in = 0
-        self.bytes_out = 0
+        self._bytes_in = 0
+        self._bytes_out = 0
         self._p2p = p2p
         self._id = node_id_of(p2p.peer_id)
         self._validator = validator
         self._clock = clock
         self._replicas = replicas
         self._width = replicas + _SPARE_REPLICAS
-        self._serves = False
+        self._replica: Replica | None = None
         self._info = dht_messages.NodeInfo()
         self._table = RoutingTable(self._id, _BUCKET_SIZE, _DEPTH_MODULO)
         self._messages = asyncio.Semaphore(_CONCURRENT_MESSAGES)
@@ -126,15 +88,10 @@ class DhtNode:
     async def serve(self) -> None:
         """From now on answer others and be in their tables. Raises TimeoutError."""
         self._info = dht_messages.NodeInfo(node_id=self._id.to_bytes())
-        self._serves = True
-        handlers = (
-            ("rpc_ping", self._answer_ping, dht_messages.PingRequest),
-            ("rpc_find", self._answer_find, dht_messages.FindRequest),
-            ("rpc_store", self._answer_store, dht_messages.StoreRequest),
+        self._replica = Replica(
+            self._info, self._validator, self.held, self._clock, self._own_nearest, self._met
         )
-        async with asyncio.timeout(MESSAGE_SECONDS):
-            for name, handler, request in handlers:
-                await self._p2p.add_protobuf_handler(f"DHTProtocol.{name}", handler, request)
+        await self._replica.register(self._p2p)
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -147,11 +104,19 @@ class DhtNode:
         return len(self._table.uid_to_peer_id)
 
     @property
+    def bytes_in(self) -> int:
+        """Bytes of messages received, without what libp2p adds."""
+        return self._bytes_in + (self._replica.bytes_in if self._replica else 0)
+
+    @property
+    def bytes_out(self) -> int:
+        """Bytes of messages sent, without what libp2p adds."""
+        return self._bytes_out + (self._replica.bytes_out if self._replica else 0)
+
+    @property
     def clock_offset(self) -> float | None:
         """Median of what the clocks of pinged peers are ahead of ours, in seconds."""
         return median(self._clocks.values()) if self._clocks else None
-
-    # What we ask of others.
 
     async def store(self, key: str, subkey: str, value: bytes, expires: float) -> int:
         """Number of other peers that hold the record now; 0 where it has expired.
@@ -169,7 +134,9 @@ class DhtNode:
         [search] = await self._search([place ^ 1])
         candidates = search.nearest_that_answered()
         distances = [node_id_of(peer) ^ place for peer in candidates[: self._replicas]]
-        if self._serves and (len(distances) < self._replicas or self._id ^ place < max(distances)):
+        if self._replica is not None and (
+            len(distances) < self._replicas or self._id ^ place < max(distances)
+        ):
             self.held.put(key_bytes, subkey, value, expires)
         request = dht_messages.StoreRequest(
             keys=[key_bytes],
@@ -179,6 +146,9 @@ class DhtNode:
             in_cache=[False],
             peer=self._info,
         )
+        return await self._store_on(candidates, request)
+
+    async def _store_on(self, candidates: Sequence[Any], request: _Message) -> int:
         acknowledged = 0
         while candidates and acknowledged < self._replicas:
             wanted = self._replicas - acknowledged
@@ -221,14 +191,14 @@ class DhtNode:
         """Learn our own neighbours."""
         await self._search([int(self._id)])
 
-    async def _search(self, places: Sequence[int]) -> list[_Search]:
+    async def _search(self, places: Sequence[int]) -> list[Search[Any]]:
         searches = [
-            _Search(place, [peer for _, peer in self._own_nearest(place)], self._width)
+            Search(place, [peer for _, peer in self._own_nearest(place)], self._width, node_id_of)
             for place in places
         ]
         deadline = asyncio.get_running_loop().time() + SEARCH_SECONDS
         for _ in range(_WAVES_MAX):
-            plan: dict[Any, list[_Search]] = {}
+            plan: dict[Any, list[Search[Any]]] = {}
             for search in searches:
                 for peer in search.next():
                     plan.setdefault(peer, []).append(search)
@@ -237,7 +207,7 @@ class DhtNode:
             await asyncio.gather(*(self._visit(peer, wanted) for peer, wanted in plan.items()))
         return searches
 
-    async def _visit(self, peer: Any, searches: Sequence[_Search]) -> None:
+    async def _visit(self, peer: Any, searches: Sequence[Search[Any]]) -> None:
         for start in range(0, len(searches), KEYS_PER_MESSAGE_MAX):
             part = searches[start : start + KEYS_PER_MESSAGE_MAX]
             keys = [search.key.to_bytes(KEY_BYTES) for search in part]
@@ -247,11 +217,15 @@ class DhtNode:
                 return
             for search, result in zip(part, answer.results, strict=True):
                 search.answered.add(peer)
-                named = map(PeerID, result.nearest_peer_ids[:_BUCKET_SIZE])
-                search.learn([each for each in named if each != self._p2p.peer_id])
+                search.learn(self._named(result))
                 self._take(search, result)
 
-    def _take(self, search: _Search, result: _Message) -> None:
+    def _named(self, result: _Message) -> list[Any]:
+        # Long ids are left out unread: base58 takes the square of their length.
+        ids = [each for each in result.nearest_peer_ids[:_BUCKET_SIZE] if len(each) in _ID_BYTES]
+        return [peer for peer in map(PeerID, ids) if peer != self._p2p.peer_id]
+
+    def _take(self, search: Search[Any], result: _Message) -> None:
         if result.type != dht_messages.FOUND_DICTIONARY:
             return
         try:
@@ -261,19 +235,11 @@ class DhtNode:
         if not isinstance(dictionary, DictionaryDHTValue):
             return
         for subkey, (packed, expires) in dictionary.data.items():
-            record = self._valid(search.key.to_bytes(KEY_BYTES), subkey, packed, expires)
+            record = valid_record(
+                self._validator, search.key.to_bytes(KEY_BYTES), subkey, packed, expires
+            )
             if record is not None:
                 search.find(subkey, record)
-
-    def _valid(self, key: bytes, subkey: Any, packed: bytes, expires: float) -> Record | None:
-        try:
-            value = load_value(packed)
-        except Exception:  # whatever a decoder makes of a stranger's bytes
-            return None
-        if not (isinstance(value, bytes) and isinstance(subkey, str)):
-            return None
-        refused = self._validator.refusal(key, subkey, value, expires)
-        return None if refused else Record(value, expires)
 
     async def _ask_to_store(self, peer: Any, request: _Message) -> bool:
         answer = await self._ask(peer, "rpc_store", request, dht_messages.StoreResponse)
@@ -281,20 +247,18 @@ class DhtNode:
 
     async def _ask(self, peer: Any, name: str, request: _Message, response: Any) -> Any:
         """The answer, or None; either way the routing table learns from it."""
-        call = self._p2p.call_protobuf_handler(peer, f"DHTProtocol.{name}", request, response)
+        ask = self._p2p.call_protobuf_handler
         try:
-            async with self._messages:
-                self.bytes_out += request.ByteSize()
-                answer = await asyncio.wait_for(call, MESSAGE_SECONDS)
+            async with self._messages, asyncio.timeout(MESSAGE_SECONDS):
+                self._bytes_out += request.ByteSize()
+                answer = await ask(peer, f"DHTProtocol.{name}", request, response)
         except (*CONNECTION_ERRORS, TimeoutError, OSError, EOFError, ValueError, TypeError):
             self._forget(peer)
             return None
-        self.bytes_in += answer.ByteSize()
+        self._bytes_in += answer.ByteSize()
         if answer.peer.node_id:
             self._met(peer)
         return answer
-
-    # The routing table.
 
     def _own_nearest(self, place: int) -> list[tuple[Any, Any]]:
         nearest: list[tuple[Any, Any]] = self._table.get_nearest_neighbors(
@@ -305,7 +269,11 @@ class DhtNode:
     def _met(self, peer: Any) -> None:
         if peer == self._p2p.peer_id:
             return
-        questionable = self._table.add_or_update_node(node_id_of(peer), peer)
+        node_id = node_id_of(peer)
+        bucket = self._table.buckets[self._table.get_bucket_index(node_id)]
+        if len(bucket.replacement_nodes) >= _BUCKET_SIZE and node_id not in self._table:
+            return
+        questionable = self._table.add_or_update_node(node_id, peer)
         if questionable is not None:
             self._spawn(self.ping(questionable[1]))
 
@@ -318,61 +286,3 @@ class DhtNode:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    # What others ask of us. An exception is the peer's answer; hivemind sends it.
-
-    async def _answer_ping(self, request: _Message, context: Any) -> _Message:
-        self._asked_by(request, context)
-        return dht_messages.PingResponse(peer=self._info, dht_time=self._clock(), available=False)
-
-    async def _answer_find(self, request: _Message, context: Any) -> _Message:
-        if len(request.keys) > KEYS_PER_MESSAGE_MAX:
-            raise ValueError("too many keys")
-        self._asked_by(request, context)
-        response = dht_messages.FindResponse(peer=self._info)
-        for key in request.keys:
-            response.results.append(self._result(key, context.remote_id))
-        self.bytes_out += response.ByteSize()
-        return response
-
-    def _result(self, key: bytes, asker: Any) -> _Message:
-        place = DHTID.from_bytes(key)
-        result = dht_messages.FindResult(type=dht_messages.NOT_FOUND)
-        held = self.held.get(key)
-        if held:
-            dictionary = DictionaryDHTValue()
-            with dictionary.freeze():
-                for subkey, record in held.items():
-                    dictionary.store(subkey, MSGPackSerializer.dumps(record.value), record.expires)
-            result.type = dht_messages.FOUND_DICTIONARY
-            result.value = MSGPackSerializer.dumps(dictionary)
-            result.expiration_time = dictionary.latest_expiration_time
-        for node_id, peer in self._own_nearest(place):
-            if peer != asker:
-                result.nearest_node_ids.append(node_id.to_bytes())
-                result.nearest_peer_ids.append(peer.to_bytes())
-        return result
-
-    async def _answer_store(self, request: _Message, context: Any) -> _Message:
-        columns = (request.keys, request.subkeys, request.values, request.expiration_time)
-        if len({*map(len, columns), len(request.in_cache)}) != 1:
-            raise ValueError("columns of different lengths")
-        if len(request.keys) > RECORDS_PER_MESSAGE_MAX:
-            raise ValueError("too many records")
-        self._asked_by(request, context)
-        answers = [self._hold(*row) for row in zip(*columns, strict=True)]
-        return dht_messages.StoreResponse(store_ok=answers, peer=self._info)
-
-    def _hold(self, key: bytes, packed_subkey: bytes, packed: bytes, expires: float) -> bool:
-        """Hold one record under a subkey; values of other shapes, whole dictionaries, are not."""
-        try:
-            subkey = load_value(packed_subkey)
-        except Exception:  # whatever a decoder makes of a stranger's bytes
-            return False
-        record = self._valid(key, subkey, packed, expires) if len(key) == KEY_BYTES else None
-        return record is not None and self.held.put(key, subkey, record.value, record.expires)
-
-    def _asked_by(self, request: _Message, context: Any) -> None:
-        self.bytes_in += request.ByteSize()
-        if request.peer.node_id:
-            self._met(context.remote_id)

@@ -25,6 +25,8 @@ from swarmnode.network.shards import keys_of, subkey_of
 from swarmproto import Announcement
 
 CONNECT_SECONDS: Final = 10.0
+BOOTSTRAP_SECONDS: Final = 5.0
+"""That a start waits for bootstrap peers."""
 STREAMS_MAX: Final = 64
 """Streams open at once, in each direction; each costs two file descriptors."""
 STREAMS_PER_PEER_MAX: Final = 8
@@ -72,11 +74,12 @@ class HivemindPeer:
             own = str(daemon.p2p.peer_id)
             addresses = [_readable(address, own) for address in answer.identify.addrs]
             peer = cls(daemon, dht, [address for address in addresses if address])
-            await asyncio.gather(*map(peer.connect, order.bootstrap))
-            await dht.fill_table()
         except BaseException:
             await daemon.close()
             raise
+        dialled = [peer._spawn(peer._dial(address)) for address in order.bootstrap]
+        if dialled:  # slow ones go on beside us
+            await asyncio.wait(dialled, timeout=BOOTSTRAP_SECONDS)
         return peer
 
     @property
@@ -109,7 +112,11 @@ class HivemindPeer:
 
     async def ping(self, peer_id: str) -> bool:
         """Whether the peer's DHT node answers; one that doesn't leaves the routing table."""
-        return await self._dht.ping(PeerID.from_base58(peer_id))
+        try:
+            peer = PeerID.from_base58(peer_id)
+        except ValueError:
+            return False
+        return await self._dht.ping(peer)
 
     async def call(
         self,
@@ -120,12 +127,12 @@ class HivemindPeer:
         timeout_seconds: float,
     ) -> bytes:
         """Ask a peer; the limit is in bytes. Raises PeerUnreachable, whatever the cause."""
-        peer = PeerID.from_base58(peer_id)
-        opening = control_messages.Request(
-            type=control_messages.Request.STREAM_OPEN,
-            streamOpen=control_messages.StreamOpenRequest(peer=peer.to_bytes(), proto=[protocol]),
-        )
         try:
+            peer = PeerID.from_base58(peer_id).to_bytes()
+            opening = control_messages.Request(
+                type=control_messages.Request.STREAM_OPEN,
+                streamOpen=control_messages.StreamOpenRequest(peer=peer, proto=[protocol]),
+            )
             async with (
                 asyncio.timeout(timeout_seconds),
                 self._outgoing,
@@ -171,7 +178,7 @@ class HivemindPeer:
             self._bytes_in += len(request)
             self._bytes_out += len(response)
         except Exception:  # a stranger's request or connection must not end anything of ours
-            return
+            writer.transport.abort()
         finally:
             self._incoming[peer_id] -= 1
             if not self._incoming[peer_id]:
@@ -179,30 +186,36 @@ class HivemindPeer:
 
     async def connect(self, address: str) -> bool:
         """Dial a multiaddr that ends in /p2p/ID, and get to know its DHT node."""
-        peer_id = peer_id_in(address)
-        try:
-            peer = PeerID.from_base58(peer_id)
-            where = Multiaddr(address.removesuffix(f"/p2p/{peer_id}")).to_bytes()
-            request = control_messages.Request(
-                type=control_messages.Request.CONNECT,
-                connect=control_messages.ConnectRequest(
-                    peer=peer.to_bytes(), addrs=[where], timeout=int(CONNECT_SECONDS)
-                ),
-            )
-            await self._daemon.ask(request, CONNECT_SECONDS)
-        except (OSError, TimeoutError, EOFError, ValueError):
+        parsed = _parsed(address)
+        if parsed is None:
             return False
-        await self._dht.ping(peer)
+        peer, where = parsed
+        request = control_messages.Request(
+            type=control_messages.Request.CONNECT,
+            connect=control_messages.ConnectRequest(
+                peer=peer.to_bytes(), addrs=[where], timeout=int(CONNECT_SECONDS)
+            ),
+        )
+        try:
+            await self._daemon.ask(request, CONNECT_SECONDS)
+        except (OSError, TimeoutError, EOFError):
+            return False
+        alone = not self._dht.neighbours
+        if await self._dht.ping(peer) and alone:
+            self._spawn(self._dht.fill_table())
         return True
+
+    async def _dial(self, address: str) -> None:
+        await self.connect(address)
 
     async def disconnect(self, peer_id: str) -> None:
         """Hang up; no failure if there is nothing to hang up."""
-        peer = PeerID.from_base58(peer_id)
-        request = control_messages.Request(
-            type=control_messages.Request.DISCONNECT,
-            disconnect=control_messages.DisconnectRequest(peer=peer.to_bytes()),
-        )
-        with contextlib.suppress(OSError, TimeoutError, EOFError):
+        with contextlib.suppress(OSError, TimeoutError, EOFError, ValueError):
+            peer = PeerID.from_base58(peer_id).to_bytes()
+            request = control_messages.Request(
+                type=control_messages.Request.DISCONNECT,
+                disconnect=control_messages.DisconnectRequest(peer=peer),
+            )
             await self._daemon.ask(request)
 
     async def connected(self) -> Sequence[tuple[str, str]]:
@@ -234,10 +247,21 @@ class HivemindPeer:
         await self._dht.close()
         await self._daemon.close()
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def _parsed(address: str) -> tuple[Any, bytes] | None:
+    """Peer and place of a multiaddr that ends in /p2p/ID."""
+    peer_id = peer_id_in(address)
+    try:
+        peer = PeerID.from_base58(peer_id)
+        return peer, Multiaddr(address.removesuffix(f"/p2p/{peer_id}")).to_bytes()
+    except Exception:  # hivemind's parser raises what it likes
+        return None
 
 
 def _readable(address: bytes, peer_id: str) -> str:

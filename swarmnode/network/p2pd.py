@@ -11,15 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import secrets
 import signal
-import socket
-import stat
 import sys
-import tempfile
+import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -32,19 +29,14 @@ from swarmnode.network.light_hivemind import (
     read_message,
     write_message,
 )
+from swarmnode.network.p2pd_files import SOCKET_PREFIX, identity_file, socket_folder, sweep
 from swarmnode.network.ports import PortsHeld, StartFailed, hold_ports
-from swarmproto import public_key_of
 
 STARTUP_SECONDS: Final = 60.0
 CONTROL_SECONDS: Final = 5.0
 PROBE_SECONDS: Final = 4.0
 """Between probes of p2pd, and for the answer of each; two that fail in a row mean its death."""
 
-_SOCKET_PREFIX: Final = "hivemind-"
-_SOCKET_NAME_BYTES: Final = 40
-_SOCKET_PATH_MAX: Final = 104
-_IDENTITY_PREFIX: Final = bytes.fromhex("08011240")
-"""A protobuf with key type Ed25519 and 64 bytes: seed and public key."""
 _LINES_KEPT: Final = 20
 _TERMINATE_SECONDS: Final = 3.0
 _MESSAGE_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -109,48 +101,6 @@ def arguments(order: PeerOrder, identity: Path, control: Path) -> list[str]:
     return [f"-{name}={value}" for name, value in flags.items()]
 
 
-@contextlib.contextmanager
-def _identity(folder: Path, private_key: bytes) -> Iterator[Path]:
-    """A key file for p2pd to read; it lies on disk only while p2pd starts."""
-    path = folder / f"identity-{os.getpid()}-{secrets.token_hex(4)}"
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with open(handle, "wb") as file:
-            file.write(_IDENTITY_PREFIX + private_key + public_key_of(private_key))
-        yield path
-    finally:
-        path.unlink(missing_ok=True)
-
-
-def socket_folder(folder: Path) -> Path:
-    """`folder`, or the system's for temporary files where the path is too long for a socket."""
-    fits = len(os.fsencode(folder)) + _SOCKET_NAME_BYTES <= _SOCKET_PATH_MAX
-    return folder if fits else Path(tempfile.gettempdir())
-
-
-def sweep(folder: Path) -> int:
-    """Remove sockets that dead processes of ours left; how many."""
-    removed = 0
-    for path in folder.glob(f"{_SOCKET_PREFIX}p2p*.sock"):
-        status = path.lstat()
-        if stat.S_ISSOCK(status.st_mode) and status.st_uid == os.getuid() and _is_dead(path):
-            path.unlink(missing_ok=True)
-            removed += 1
-    return removed
-
-
-def _is_dead(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(0.2)
-        try:
-            probe.connect(str(path))
-        except ConnectionRefusedError:
-            return True
-        except OSError:
-            return False
-    return False
-
-
 class _PendingCalls(dict[Any, asyncio.Future[Any]]):
     """hivemind's calls that wait for an answer; one that was given up doesn't wait any more.
 
@@ -178,12 +128,12 @@ class Daemon:
     async def start(cls, order: PeerOrder) -> Daemon:
         """Raises StartFailed, one line, where a port is taken or p2pd doesn't come up."""
         sockets = socket_folder(order.folder)
-        sweep(sockets)
+        sweep(sockets, time.time())
         ports = hold_ports(order.listen)
-        control = sockets / f"{_SOCKET_PREFIX}p2pd-{secrets.token_urlsafe(8)}.sock"
+        control = sockets / f"{SOCKET_PREFIX}p2pd-{secrets.token_urlsafe(8)}.sock"
         daemon: Daemon | None = None
         try:
-            with _identity(order.folder, order.private_key) as identity:
+            with identity_file(order.folder, order.private_key) as identity:
                 child = await _spawn(arguments(order, identity, control))
                 daemon = cls(child, control, ports)
                 await daemon._wait_until_ready()
@@ -223,7 +173,7 @@ class Daemon:
     async def _attach(self, sockets: Path) -> None:
         class Attached(P2P):  # type: ignore[misc]
             # mypy doesn't follow hivemind. This is where hivemind puts its own socket.
-            _UNIX_SOCKET_PREFIX = f"/unix{sockets}/{_SOCKET_PREFIX}"
+            _UNIX_SOCKET_PREFIX = f"/unix{sockets}/{SOCKET_PREFIX}"
 
         async with asyncio.timeout(2 * CONTROL_SECONDS):
             self.p2p = await Attached.replicate(Multiaddr(f"/unix{self._control}"))
@@ -292,7 +242,7 @@ class Daemon:
             yield response, reader, writer
         finally:
             if writer is not None:
-                writer.close()
+                writer.transport.abort()  # a close would wait for a p2pd that doesn't read
 
     async def ask(self, request: Any, seconds: float = CONTROL_SECONDS) -> Any:
         """One request to p2pd, one response; raises as `conversation`."""

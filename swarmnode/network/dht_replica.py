@@ -1,0 +1,146 @@
+"""What a node of the DHT answers to others: hivemind's three messages, each with its limits.
+
+Whole dictionaries and values without a subkey are never held; nothing is believed but what the
+validator passed. Asks nobody anything. Source: network.md section 1, security.md section 3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from swarmnode.network.dht_records import KEY_BYTES, AnnouncementValidator, Record, RecordStore
+from swarmnode.network.light_hivemind import (
+    DHTID,
+    DictionaryDHTValue,
+    MSGPackSerializer,
+    dht_messages,
+    load_value,
+)
+
+KEYS_PER_MESSAGE_MAX: Final = 8
+"""Keeps answers below the 4 MiB over which hivemind never answers."""
+RECORDS_PER_MESSAGE_MAX: Final = 64
+REGISTER_SECONDS: Final = 10.0
+
+_Message = Any
+
+
+def valid_record(
+    validator: AnnouncementValidator, key: bytes, subkey: Any, packed: bytes, expires: float
+) -> Record | None:
+    """The record that a peer stores or returns, None where it is none that may be held."""
+    try:
+        value = load_value(packed)
+    except Exception:  # whatever a decoder makes of a stranger's bytes
+        return None
+    if not (isinstance(value, bytes) and isinstance(subkey, str)):
+        return None
+    refused = validator.refusal(key, subkey, value, expires)
+    return None if refused else Record(value, expires)
+
+
+class Replica:
+    """Holds records for others once it is registered.
+
+    `nearest` gives node ids and peers of the routing table near a place; `met` is told of every
+    peer that takes part in the DHT and asks.
+    """
+
+    def __init__(
+        self,
+        info: Any,
+        validator: AnnouncementValidator,
+        held: RecordStore,
+        clock: Callable[[], float],
+        nearest: Callable[[int], Sequence[tuple[Any, Any]]],
+        met: Callable[[Any], None],
+    ) -> None:
+        self.info: Final = info
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self._validator = validator
+        self._held = held
+        self._clock = clock
+        self._nearest = nearest
+        self._met = met
+
+    async def register(self, p2p: Any) -> None:
+        """Have the messages of others brought here. Raises TimeoutError."""
+        handlers = (
+            ("rpc_ping", self._answer_ping, dht_messages.PingRequest),
+            ("rpc_find", self._answer_find, dht_messages.FindRequest),
+            ("rpc_store", self._answer_store, dht_messages.StoreRequest),
+        )
+        async with asyncio.timeout(REGISTER_SECONDS):
+            for name, handler, request in handlers:
+                await p2p.add_protobuf_handler(f"DHTProtocol.{name}", handler, request)
+
+    # An exception of these is the peer's answer; hivemind sends its text.
+
+    async def _answer_ping(self, request: _Message, context: Any) -> _Message:
+        self._asked_by(request, context)
+        now = self._clock()
+        return self._sent(dht_messages.PingResponse(peer=self.info, dht_time=now, available=False))
+
+    async def _answer_find(self, request: _Message, context: Any) -> _Message:
+        if len(request.keys) > KEYS_PER_MESSAGE_MAX or any(map(_is_no_key, request.keys)):
+            raise ValueError("too many keys, or none")
+        self._asked_by(request, context)
+        response = dht_messages.FindResponse(peer=self.info)
+        for key in request.keys:
+            response.results.append(self._result(key, context.remote_id))
+        return self._sent(response)
+
+    def _result(self, key: bytes, asker: Any) -> _Message:
+        place = DHTID.from_bytes(key)
+        result = dht_messages.FindResult(type=dht_messages.NOT_FOUND)
+        held = self._held.get(key)
+        if held:
+            dictionary = DictionaryDHTValue()
+            with dictionary.freeze():
+                for subkey, record in held.items():
+                    dictionary.store(subkey, MSGPackSerializer.dumps(record.value), record.expires)
+            result.type = dht_messages.FOUND_DICTIONARY
+            result.value = MSGPackSerializer.dumps(dictionary)
+            result.expiration_time = dictionary.latest_expiration_time
+        for node_id, peer in self._nearest(place):
+            if peer != asker:
+                result.nearest_node_ids.append(node_id.to_bytes())
+                result.nearest_peer_ids.append(peer.to_bytes())
+        return result
+
+    async def _answer_store(self, request: _Message, context: Any) -> _Message:
+        columns = (request.keys, request.subkeys, request.values, request.expiration_time)
+        if len({*map(len, columns), len(request.in_cache)}) != 1:
+            raise ValueError("columns of different lengths")
+        if len(request.keys) > RECORDS_PER_MESSAGE_MAX:
+            raise ValueError("too many records")
+        self._asked_by(request, context)
+        answers = [self._hold(*row) for row in zip(*columns, strict=True)]
+        return self._sent(dht_messages.StoreResponse(store_ok=answers, peer=self.info))
+
+    def _hold(self, key: bytes, packed_subkey: bytes, packed: bytes, expires: float) -> bool:
+        """Hold one record under a subkey; values of other shapes, whole dictionaries, are not."""
+        if _is_no_key(key):
+            return False
+        try:
+            subkey = load_value(packed_subkey)
+        except Exception:  # whatever a decoder makes of a stranger's bytes
+            return False
+        record = valid_record(self._validator, key, subkey, packed, expires)
+        return record is not None and self._held.put(key, subkey, record.value, record.expires)
+
+    def _asked_by(self, request: _Message, context: Any) -> None:
+        self.bytes_in += request.ByteSize()
+        if request.peer.node_id:
+            self._met(context.remote_id)
+
+    def _sent(self, response: _Message) -> _Message:
+        self.bytes_out += response.ByteSize()
+        return response
+
+
+def _is_no_key(key: bytes) -> bool:
+    return len(key) != KEY_BYTES
