@@ -15,6 +15,8 @@ class Exit(IntEnum):
     """The command line asks for something that does not exist or contradicts itself."""
     CONFIG = 3
     """A settings file or a folder cannot be used."""
+    NOT_RUNNING = 4
+    """The command asks a running node, and none runs with this home."""
     INTERRUPTED = 130
     """Ctrl-C; what was done is kept."""
 

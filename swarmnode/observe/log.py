@@ -228,7 +228,8 @@ def readable(entry: Mapping[str, Any]) -> str:
         if name not in _OWN_FIELDS
     ]
     head = f"{plain(written, 32)} {level:<8} {process:<8} {event}"
-    lines = [f"    {plain(str(line))}" for line in entry.get("traceback", ())]
+    traced = entry.get("traceback")
+    lines = [f"    {plain(str(line))}" for line in traced] if isinstance(traced, list) else []
     return "\n".join(["  ".join([head.rstrip(), *fields]), *lines])
 
 

@@ -1,0 +1,125 @@
+"""`swarmnode doctor`: whether this machine can run a node, and what to do where it can't."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from swarmnode.cli.exits import Exit, Mistake
+from swarmnode.cli.running import this_home
+
+if TYPE_CHECKING:
+    from swarmnode.config.network import Network
+    from swarmnode.doctor import Check
+    from swarmnode.home import Home
+    from swarmnode.observe.status import StatusDocument
+
+
+def doctor(
+    bootstrap: Annotated[
+        list[str] | None, typer.Option(help="A bootstrap peer to test as well; repeatable.")
+    ] = None,
+    assignment: Annotated[
+        list[str] | None, typer.Option("--set", help="Any setting: section.name=value.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file with settings.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Check everything that a node needs; each finding says what to do.
+
+    Exit code 1 when something failed; warnings alone leave it at 0.
+    """
+    from swarmnode.doctor import checks, examine, healthy
+
+    home, network = this_home(), _network(config, assignment or [])
+    status, found = _running(home)
+    addresses, unreadable = _known_swarms(home)
+    found += unreadable
+    addresses = list(dict.fromkeys([*network.bootstrap, *(bootstrap or []), *addresses]))
+    found = [*checks(examine(home, network.listen, addresses, status)), *found]
+    if as_json:
+        sys.stdout.write(json.dumps(_values(found), indent=2) + "\n")
+    else:
+        _show(found)
+    if not healthy(found):
+        raise typer.Exit(Exit.FAILURE)
+
+
+def _network(config: Path | None, assignments: Sequence[str]) -> Network:
+    from swarmnode.config.settings import SettingsError, load_settings
+
+    try:
+        settings = load_settings(file=config, environment=os.environ, assignments=assignments)
+    except SettingsError as error:
+        raise Mistake(str(error), Exit.CONFIG if config else Exit.USAGE) from error
+    return settings.network
+
+
+def _running(home: Home) -> tuple[StatusDocument | None, list[Check]]:
+    """The running node's document, and what is wrong with getting it."""
+    from swarmnode.api.status import NotRunning, SocketError, ask
+    from swarmnode.doctor import Check, Result
+    from swarmnode.observe.status import StatusDocument, StatusError
+    from swarmnode.observe.words import plain
+
+    try:
+        return StatusDocument.from_json(ask(home.status_socket, "status")), []
+    except NotRunning:
+        return None, []
+    except (SocketError, StatusError) as error:
+        fix = "If it stays so, end the node and start it again."
+        return None, [Check("status-socket", Result.FAILED, plain(str(error)), fix)]
+
+
+def _known_swarms(home: Home) -> tuple[list[str], list[Check]]:
+    """Bootstrap addresses of the home's swarm files, and the files that cannot be read."""
+    from swarmnode.doctor import Check, Result
+    from swarmnode.observe.words import plain
+    from swarmnode.swarm_files import SwarmFileError, read_swarm_file
+
+    addresses: list[str] = []
+    unreadable = []
+    for path in sorted(home.swarms.glob("*.toml")):
+        try:
+            addresses += read_swarm_file(path).bootstrap
+        except SwarmFileError as error:
+            fix = "Get the file again, or remove the swarm with `swarmnode swarm leave`."
+            unreadable.append(Check("swarm-file", Result.FAILED, plain(str(error)), fix))
+    return addresses, unreadable
+
+
+def _values(found: Sequence[Check]) -> list[dict[str, Any]]:
+    return [
+        {"name": each.name, "result": each.result.value, "found": each.found, "fix": each.fix}
+        for each in found
+    ]
+
+
+def _show(found: Sequence[Check]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from swarmnode.doctor import Result
+    from swarmnode.observe.words import counted
+
+    colours = {Result.OK: "green", Result.WARNING: "yellow", Result.FAILED: "bold red"}
+    table = Table.grid(padding=(0, 2))
+    for each in found:
+        text = Text(each.found)
+        if each.fix:
+            text.append(f"\n{each.fix}", style="dim")
+        table.add_row(Text(each.result.value, style=colours[each.result]), Text(each.name), text)
+    console = Console(file=sys.stdout, highlight=False)
+    console.print(table)
+    counts = {result: sum(each.result is result for each in found) for result in Result}
+    console.print(
+        f"\n{counted(counts[Result.FAILED], 'failure')}, "
+        f"{counted(counts[Result.WARNING], 'warning')}"
+    )

@@ -1,0 +1,111 @@
+"""`swarmnode rollouts --outgoing`: the exact bytes that left this machine, or what they say."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from swarmnode.cli.exits import Exit, Mistake
+from swarmnode.cli.running import this_home
+
+if TYPE_CHECKING:
+    from swarmnode.api.documents import BundleDocument
+    from swarmnode.home import Home
+
+MOST = 100
+
+_SWARM_ID = slice(5, 37)
+"""Where an envelope has it: after magic and version (protocol/README.md, section 5)."""
+
+
+def rollouts(
+    outgoing: Annotated[
+        bool, typer.Option("--outgoing", help="Own rollouts, as they left this machine.")
+    ] = False,
+    count: Annotated[int, typer.Option("-n", min=1, max=MOST, help="Bundles, newest first.")] = 1,
+    as_hex: Annotated[
+        bool, typer.Option("--hex", help="The exact bytes instead of what they say.")
+    ] = False,
+) -> None:
+    """Show what this node published, one JSON object per bundle; it need not be running."""
+    if not outgoing:
+        raise Mistake("say which rollouts: there is --outgoing")
+    home = this_home()
+    for bundle in _bundles(home, count):
+        shown = bundle.model_dump(mode="json") if as_hex else _decoded(bundle)
+        # ASCII alone: a model's text reaches no terminal raw.
+        sys.stdout.write(json.dumps(shown, indent=2) + "\n")
+
+
+def _bundles(home: Home, count: int) -> Sequence[BundleDocument]:
+    from pydantic import ValidationError
+
+    from swarmnode.api.documents import BundleDocument, RolloutsDocument
+    from swarmnode.api.status import NotRunning, SocketError, ask
+
+    try:
+        answer = ask(home.status_socket, f"rollouts {count}")
+        return RolloutsDocument.model_validate(answer).bundles
+    except NotRunning:
+        return [BundleDocument.of(bundle) for bundle in _stored(home.database, count)]
+    except (SocketError, ValidationError) as error:
+        raise Mistake(f"the node gives no rollouts: {error}", Exit.FAILURE) from error
+
+
+def _stored(database: Path, count: int) -> Sequence[Any]:
+    """What a stopped node's store holds; it is only read."""
+    from swarmnode.store.tables import select_bundles
+
+    if not database.exists():
+        raise Mistake(
+            f"nothing has left this machine: there is no {database}; start with `swarmnode run`",
+            Exit.NOT_RUNNING,
+        )
+    try:
+        connection = sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
+        try:
+            return select_bundles(connection, count)
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise Mistake(f"{database} cannot be read: {error}", Exit.FAILURE) from error
+
+
+def _decoded(bundle: BundleDocument) -> Mapping[str, object]:
+    from swarmproto import WireError, bundle_id, decode_group, open_announcement, open_header
+
+    announcement, header = bytes.fromhex(bundle.announcement), bytes.fromhex(bundle.header)
+    groups = [bytes.fromhex(group) for group in bundle.groups]
+    try:
+        return {
+            "bundle_id": bundle_id(header).hex(),
+            "bytes": len(announcement) + len(header) + sum(map(len, groups)),
+            "announcement": _values(open_announcement(announcement, announcement[_SWARM_ID])),
+            "header": _values(open_header(header, header[_SWARM_ID])),
+            "groups": [_values(decode_group(group)) for group in groups],
+        }
+    except WireError as error:
+        raise Mistake(f"a bundle does not decode: {error}; try --hex", Exit.FAILURE) from error
+
+
+def _values(record: Any) -> Any:
+    """A record as JSON values: bytes as hex, and without the copy of its own encoding."""
+    return _plain_values({k: v for k, v in asdict(record).items() if k != "encoded"})
+
+
+def _plain_values(value: object) -> object:
+    match value:
+        case bytes():
+            return value.hex()
+        case dict():
+            return {name: _plain_values(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_plain_values(each) for each in value]
+    return value
