@@ -22,20 +22,8 @@ class PeerUnreachable(Exception):
     """A peer did not answer, or not in time. Nobody is to blame; later it may."""
 
 
-class Peer(Protocol):
-    """A running libp2p peer with a DHT node. Every call ends within its own time limit."""
-
-    @property
-    def peer_id(self) -> str:
-        """Our own id."""
-
-    @property
-    def addresses(self) -> Sequence[str]:
-        """Multiaddrs with our id at the end, as others are told to dial them."""
-
-    @property
-    def died(self) -> asyncio.Event:
-        """Set once this peer is of no use any more and must be built anew."""
+class Swarm(Protocol):
+    """What may be asked of other peers, whatever happens to our own. Every call ends in time."""
 
     async def store(self, key: str, subkey: str, value: bytes, expires: float, /) -> int:
         """Store a record in the DHT; how many other peers acknowledged it."""
@@ -54,14 +42,45 @@ class Peer(Protocol):
     ) -> bytes:
         """Ask a peer. Raises PeerUnreachable."""
 
+    async def connected(self) -> Sequence[tuple[str, str]]:
+        """Id and address of every peer that we are connected to."""
+
+
+class Peer(Swarm, Protocol):
+    """A running libp2p peer with a DHT node."""
+
+    @property
+    def peer_id(self) -> str:
+        """Our own id."""
+
+    @property
+    def addresses(self) -> Sequence[str]:
+        """Multiaddrs with our id at the end, as others are told to dial them."""
+
+    @property
+    def died(self) -> asyncio.Event:
+        """Set once this peer is of no use any more and must be built anew."""
+
+    @property
+    def clock_offset(self) -> float | None:
+        """Median of peers' clocks minus ours, in seconds, as their DHT nodes tell it."""
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes of messages received."""
+
+    @property
+    def bytes_out(self) -> int:
+        """Bytes of messages sent."""
+
     def serve(self, protocol: str, handler: Handler, request_limit: int, /) -> None:
         """Answer requests of other peers."""
 
     async def connect(self, address: str, /) -> bool:
         """Dial a multiaddr that ends in /p2p/ID; whether we are connected to that peer."""
 
-    async def connected(self) -> Sequence[tuple[str, str]]:
-        """Id and address of every peer that we are connected to."""
+    async def disconnect(self, peer_id: str, /) -> None:
+        """Hang up."""
 
     async def ping(self, peer_id: str, /) -> bool:
         """Whether the peer's DHT node answers; one that doesn't leaves our routing table."""

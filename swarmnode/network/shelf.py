@@ -1,57 +1,150 @@
-"""The bundles that a node holds and serves, until they expire or the quota pushes them out."""
+"""The bundles that a node holds and serves, whole or in part, until they expire.
+
+Each origin has a quota of bytes. Our own bundles and those that we admitted and pass on make room
+for newer ones, the oldest first; what was offered stays as long as was promised, so further offers
+are turned away instead. Everything that comes in was verified by whoever puts it here.
+"""
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final, Literal
 
 from swarmnode.clock import Clock
-from swarmproto import Bundle, FetchRequest, FetchResponse, bundle_id, bundle_size
+from swarmproto import Bundle, BundleHeader, FetchRequest, FetchResponse, bundle_id
+
+Origin = Literal["own", "offered", "relayed"]
+
+OFFERED_QUOTA_BYTES: Final = 64 * 1024 * 1024
+OFFERED_QUOTA_BYTES_PER_GIVER: Final = 8 * 1024 * 1024
+RELAYED_QUOTA_BYTES: Final = 64 * 1024 * 1024
 
 _MISSING = FetchResponse(status="missing", header_bytes=None, groups=())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Held:
-    bundle: Bundle
+    header: BundleHeader
+    header_bytes: bytes
+    groups: dict[int, bytes]
     expires: float
+    origin: Origin
+    giver: str
+
+    @property
+    def size(self) -> int:
+        return len(self.header_bytes) + sum(map(len, self.groups.values()))
 
 
 class Shelf:
-    """Bundles by id, at most `quota_bytes` of them; the oldest goes first."""
+    """Bundles by id; `quota_bytes` is for our own."""
 
-    def __init__(self, clock: Clock, *, quota_bytes: int) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        quota_bytes: int,
+        offered_quota_bytes: int = OFFERED_QUOTA_BYTES,
+        offered_quota_bytes_per_giver: int = OFFERED_QUOTA_BYTES_PER_GIVER,
+        relayed_quota_bytes: int = RELAYED_QUOTA_BYTES,
+    ) -> None:
         self._clock = clock
-        self._quota_bytes = quota_bytes
+        self._quotas: Mapping[Origin, int] = {
+            "own": quota_bytes,
+            "offered": offered_quota_bytes,
+            "relayed": relayed_quota_bytes,
+        }
+        self._quota_per_giver = offered_quota_bytes_per_giver
         self._held: OrderedDict[bytes, _Held] = OrderedDict()
-        self._bytes = 0
+        self._bytes: Counter[str] = Counter()
+        self._bytes_by_giver: Counter[str] = Counter()
+
+    def bytes_held(self, origin: Origin) -> int:
+        """Bytes on the shelf from one origin."""
+        return self._bytes[origin]
 
     def put(self, bundle: Bundle, expires: float) -> bytes:
-        """Hold a bundle until `expires` (seconds since 1970); returns its id."""
+        """Hold a bundle of our own until `expires` (seconds since 1970); returns its id."""
+        groups = dict(enumerate(bundle.group_bytes))
+        self._place(_Held(bundle.header, bundle.header_bytes, groups, expires, "own", ""))
+        return bundle_id(bundle.header_bytes)
+
+    def offer(self, bundle: Bundle, expires: float, giver: str) -> bool:
+        """Hold a bundle for a peer until `expires`; False when its quota, or all of it, is full."""
+        groups = dict(enumerate(bundle.group_bytes))
+        offered = _Held(bundle.header, bundle.header_bytes, groups, expires, "offered", giver)
         name = bundle_id(bundle.header_bytes)
+        self._drop_expired()
+        if name in self._held and self._held[name].origin == "relayed":
+            self._remove(name)  # may be in part, and nobody was promised that it stays
         if name not in self._held:
-            self._held[name] = _Held(bundle, expires)
-            self._bytes += bundle_size(bundle)
-        now = self._clock.now()
-        while self._held:
-            oldest = next(iter(self._held.values()))
-            if oldest.expires > now and self._bytes <= self._quota_bytes:
-                break
-            self._held.popitem(last=False)
-            self._bytes -= bundle_size(oldest.bundle)
-        return name
+            room = self._quotas["offered"] - self._bytes["offered"]
+            room = min(room, self._quota_per_giver - self._bytes_by_giver[giver])
+            if offered.size > room:
+                return False
+        self._place(offered)
+        return True
+
+    def relay(
+        self,
+        header: BundleHeader,
+        header_bytes: bytes,
+        groups: Mapping[int, bytes],
+        expires: float,
+    ) -> None:
+        """Hold what we admitted of a peer's bundle; more groups of it may follow."""
+        self._place(_Held(header, header_bytes, dict(groups), expires, "relayed", ""))
 
     def answer(self, request: FetchRequest) -> FetchResponse:
-        """Serve one fetch: the header and those asked-for groups that the bundle has."""
+        """Serve one fetch: the header and those asked-for groups that are held."""
         held = self._held.get(request.bundle_id)
         if held is None or held.expires <= self._clock.now():
             return _MISSING
-        bundle = held.bundle
-        if held.bundle.header.swarm_id != request.swarm_id:
+        if held.header.swarm_id != request.swarm_id:
             return _MISSING
         groups = tuple(
-            (position, bundle.group_bytes[position])
+            (position, held.groups[position])
             for position in request.positions
-            if position < len(bundle.group_bytes)
+            if position in held.groups
         )
-        return FetchResponse(status="ok", header_bytes=bundle.header_bytes, groups=groups)
+        return FetchResponse(status="ok", header_bytes=held.header_bytes, groups=groups)
+
+    def _place(self, new: _Held) -> None:
+        """Hold a bundle, or add its groups to what is held of it, under that one's origin."""
+        name = bundle_id(new.header_bytes)
+        held = self._held.get(name)
+        if held is None:
+            self._held[name] = new
+            self._charge(new, new.size)
+        else:
+            before = held.size
+            held.groups = {**new.groups, **held.groups}
+            held.expires = max(held.expires, new.expires)
+            self._charge(held, held.size - before)
+        self._drop_expired()
+        self._make_room(new.origin if held is None else held.origin)
+
+    def _make_room(self, origin: Origin) -> None:
+        oldest = [name for name, held in self._held.items() if held.origin == origin]
+        for name in oldest:
+            if self._bytes[origin] <= self._quotas[origin]:
+                break
+            self._remove(name)
+
+    def _drop_expired(self) -> None:
+        now = self._clock.now()
+        for name in [name for name, held in self._held.items() if held.expires <= now]:
+            self._remove(name)
+
+    def _remove(self, name: bytes) -> None:
+        held = self._held.pop(name)
+        self._charge(held, -held.size)
+
+    def _charge(self, held: _Held, size: int) -> None:
+        self._bytes[held.origin] += size
+        if held.giver:
+            self._bytes_by_giver[held.giver] += size
+            if not self._bytes_by_giver[held.giver]:
+                del self._bytes_by_giver[held.giver]

@@ -1,0 +1,153 @@
+"""Staying connected: dialling for ever, pinging, finding out whether others can dial us.
+
+Knows the supervised peer and the book of addresses, nothing of announcements. Bootstrap peers are
+dialled even by nodes that have company: two halves of a swarm that started at once meet there.
+Source: network.md §4, §6.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from swarmnode.clock import Clock
+from swarmnode.network.dialback import DIAL_BACK_PROTOCOL, RESPONSE_BYTES, Reachability, tcp_part
+from swarmnode.network.peer import PeerUnreachable, peer_id_in
+from swarmnode.network.saved_peers import DialBook, SavedPeers
+from swarmnode.network.supervised import Connection, Patience, Supervised
+
+WANTED_PEERS: Final = 16
+"""From so many on only bootstrap peers are dialled without need."""
+DIALS_AT_ONCE: Final = 4
+PINGS_AT_ONCE: Final = 8
+ASKED_AT_ONCE: Final = 3
+PROVE_SECONDS_MAX: Final = 300.0
+PINGS_MISSED_MAX: Final = 3
+
+
+class Connectedness:
+    """Whom we are connected to; `run` must be running for that to get better.
+
+    `assumed`: whether we take it that others can dial us while nobody has tried; `may_demote`:
+    whether we believe two who say that they can't. `heard` gives addresses out of announcements.
+    """
+
+    def __init__(
+        self,
+        peer: Supervised,
+        *,
+        book: DialBook,
+        saved: SavedPeers,
+        clock: Clock,
+        rng: random.Random,
+        assumed: bool,
+        may_demote: bool,
+        heard: Callable[[], Sequence[str]],
+        patience: Patience | None = None,
+    ) -> None:
+        self._peer = peer
+        self._book = book
+        self._saved = saved
+        self._clock = clock
+        self._rng = rng
+        self._assumed = assumed
+        self._may_demote = may_demote
+        self._heard = heard
+        self._patience = patience or Patience()
+        self._found = Reachability()
+
+    @property
+    def reachable(self) -> bool | None:
+        """Whether others can dial us; None while nobody has tried."""
+        return self._found.proven
+
+    @property
+    def dialable(self) -> bool:
+        """Whether our own addresses are for others: found so, or assumed until found otherwise."""
+        proven = self._found.proven
+        if proven is None or (not proven and (self._found.votes < 2 or not self._may_demote)):
+            return self._assumed
+        return proven
+
+    def restarted(self) -> None:
+        """Our peer is a new one: everything is due."""
+        self._book.own_peer_id = self._peer.peer_id
+        self._book.again_at_once(self._clock.now())
+
+    async def run(self) -> None:
+        """Dial, ping and ask to be dialled, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for keeping in (self._keep_dialling, self._keep_pinging, self._keep_proving):
+                group.create_task(keeping())
+
+    async def connect(self, address: str) -> bool:
+        """Dial an address now, whatever the book says; whether we are connected to its peer."""
+        peer_id = peer_id_in(address)
+        connected = await self._peer.connect(address)
+        now = self._clock.now()
+        self._book.tried(address, connected, now)
+        if connected:
+            self._peer.connections.setdefault(peer_id, Connection(address, now))
+        return connected
+
+    def dialable_peers(self, count: int) -> Sequence[str]:
+        """Addresses of connected peers that others can dial as well: good ones first."""
+        addresses = list(self._book.dialable(self._peer.connections))
+        self._rng.shuffle(addresses)
+        good = set(self._saved.addresses)
+        addresses.sort(key=lambda address: address not in good)
+        by_peer: dict[str, str] = {}
+        for address in addresses:
+            by_peer.setdefault(peer_id_in(address), address)
+        return list(by_peer.values())[:count]
+
+    async def _keep_dialling(self) -> None:
+        while True:
+            connected = self._peer.connections
+            enough = len(connected) >= WANTED_PEERS
+            if not enough:
+                now = self._clock.now()
+                for address in self._heard():
+                    self._book.add(address, "heard", now)
+            due = self._book.due(self._clock.now(), connected, DIALS_AT_ONCE)
+            dials = [dial for dial in due if dial.source == "bootstrap" or not enough]
+            await asyncio.gather(*(self.connect(dial.address) for dial in dials))
+            await self._clock.sleep(1.0)
+
+    async def _keep_pinging(self) -> None:
+        while True:
+            await self._clock.sleep(self._patience.ping_every)
+            known = list(self._peer.connections.items())
+            chosen = self._rng.sample(known, min(len(known), PINGS_AT_ONCE))
+            await asyncio.gather(*(self._ping(peer_id, each) for peer_id, each in chosen))
+
+    async def _ping(self, peer_id: str, connection: Connection) -> None:
+        answered = await self._peer.ping(peer_id)
+        connection.missed_pings = 0 if answered else connection.missed_pings + 1
+        bootstrap = any(dial.peer_id == peer_id for dial in self._book.of("bootstrap"))
+        if connection.missed_pings >= PINGS_MISSED_MAX and bootstrap:
+            # Connected, yet silent: a new connection is all that we can try.
+            await self._peer.disconnect(peer_id)
+
+    async def _keep_proving(self) -> None:
+        while True:
+            every = self._patience.prove_every * self._found.votes
+            await self._clock.sleep(min(max(every, 2.0), PROVE_SECONDS_MAX))
+            part = next(filter(None, map(tcp_part, self._peer.addresses)), None)
+            connected = list(self._peer.connections)
+            if part is None:
+                continue
+            asked = self._rng.sample(connected, min(len(connected), ASKED_AT_ONCE))
+            await asyncio.gather(*(self._ask_back(peer_id, part[1]) for peer_id in asked))
+            self._peer.become(server=self.dialable)
+
+    async def _ask_back(self, peer_id: str, port: int) -> None:
+        with contextlib.suppress(PeerUnreachable):
+            answer = await self._peer.call(
+                peer_id, DIAL_BACK_PROTOCOL, port.to_bytes(2), RESPONSE_BYTES, self._patience.dial
+            )
+            if answer:
+                self._found.vote(peer_id, answer == b"\x01")

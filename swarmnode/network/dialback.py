@@ -1,0 +1,116 @@
+"""Whether others can dial us: a peer tries, at our word, and tells.
+
+The peer opens a TCP connection to the port that we name, at the address from which we are
+connected to it and no other, so it can't be sent against third parties; it looks for the first
+line of libp2p's stream negotiation there. Request: the port, two bytes, big-endian. Response: one
+byte, 1 for reached. Many peers are asked and the majority believed. Only TCP over IP is tried.
+Source: network.md §6, 11; multistream-select's first line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from swarmnode.clock import Clock
+from swarmnode.network.allowance import Allowance, Rate
+
+DIAL_BACK_PROTOCOL: Final = "/swarmnode/dial-back/1"
+REQUEST_BYTES: Final = 2
+RESPONSE_BYTES: Final = 1
+VOTES_REMEMBERED: Final = 16
+
+_FIRST_LINE: Final = b"\x13/multistream/1.0.0\n"
+_TRY_SECONDS: Final = 3.0
+
+Probe = Callable[[str, int], Awaitable[bool]]
+"""Whether a libp2p peer answers at an IP address and TCP port."""
+
+
+def tcp_part(address: str) -> tuple[str, int] | None:
+    """The IP address and TCP port that a multiaddr begins with; None where there are none."""
+    match address.split("/"):
+        case ["", "ip4" | "ip6", host, "tcp", port, *_] if port.isascii() and port.isdigit():
+            with contextlib.suppress(ValueError):
+                return str(ipaddress.ip_address(host)), int(port)
+    return None
+
+
+def is_loopback(address: str) -> bool:
+    """Whether a multiaddr is of this machine alone."""
+    part = tcp_part(address)
+    return part is not None and ipaddress.ip_address(part[0]).is_loopback
+
+
+async def speaks_libp2p(host: str, port: int) -> bool:
+    """A Probe by a TCP connection of our own; within 3 s."""
+    writer = None
+    try:
+        async with asyncio.timeout(_TRY_SECONDS):
+            reader, writer = await asyncio.open_connection(host, port)
+            writer.write(_FIRST_LINE)
+            return await reader.readexactly(len(_FIRST_LINE)) == _FIRST_LINE
+    except (OSError, TimeoutError, EOFError, OverflowError):
+        return False
+    finally:
+        if writer is not None:
+            writer.transport.abort()
+
+
+class DialBack:
+    """Serves the protocol."""
+
+    def __init__(
+        self,
+        connected: Callable[[], Awaitable[Sequence[tuple[str, str]]]],
+        clock: Clock,
+        probe: Probe,
+    ) -> None:
+        self._connected = connected
+        self._probe = probe
+        self._tries = Allowance(clock, each=Rate(0.1, 4.0), together=Rate(2.0, 16.0))
+
+    async def answer(self, peer_id: str, request: bytes) -> bytes:
+        """One byte: whether the peer can be dialled at that port; nothing when it may not ask."""
+        if len(request) != REQUEST_BYTES or not self._tries.spend(peer_id, 1.0):
+            return b""
+        port = int.from_bytes(request)
+        hosts = {
+            part[0]
+            for other, address in await self._connected()
+            if other == peer_id and (part := tcp_part(address)) is not None
+        }
+        for host in sorted(hosts)[:2]:
+            if await self._probe(host, port):
+                return b"\x01"
+        return b"\x00"
+
+
+class Reachability:
+    """What the peers that were asked have found; the last answer of each of 16 counts."""
+
+    def __init__(self) -> None:
+        self._votes: OrderedDict[str, bool] = OrderedDict()
+
+    def vote(self, peer_id: str, reached: bool) -> None:
+        """One peer's answer."""
+        self._votes[peer_id] = reached
+        self._votes.move_to_end(peer_id)
+        while len(self._votes) > VOTES_REMEMBERED:
+            self._votes.popitem(last=False)
+
+    @property
+    def proven(self) -> bool | None:
+        """What most say; None while nobody was asked, or as many say so as deny it."""
+        reached = sum(self._votes.values())
+        missed = len(self._votes) - reached
+        return None if reached == missed else reached > missed
+
+    @property
+    def votes(self) -> int:
+        """Peers whose answer counts."""
+        return len(self._votes)

@@ -1,0 +1,344 @@
+"""One node's presence in one swarm: what its daemon may ask of the network process.
+
+Brings together the supervised peer, the rendezvous, what is known and what is held. Knows no
+hivemind and no channel to the daemon. Whatever comes from a peer was decoded under the limits of
+swarmproto before it is looked at; whatever is served was verified. Source: DESIGN.md §4 and §5.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from swarmnode.clock import Clock
+from swarmnode.network.allowance import BytesByPeer
+from swarmnode.network.connectedness import Connectedness
+from swarmnode.network.dialback import (
+    DIAL_BACK_PROTOCOL,
+    REQUEST_BYTES,
+    DialBack,
+    Probe,
+    is_loopback,
+)
+from swarmnode.network.known import Known, KnownAnnouncement
+from swarmnode.network.peer import Handler, PeerUnreachable, peer_id_in
+from swarmnode.network.rendezvous import Pace, Rendezvous
+from swarmnode.network.saved_peers import DialBook, SavedPeers
+from swarmnode.network.serving import Serving
+from swarmnode.network.shelf import Shelf
+from swarmnode.network.supervised import Build, Patience, Supervised
+from swarmproto import (
+    ADDRESS_BYTES_MAX,
+    BOOTSTRAP_ADDRESSES_MAX,
+    FETCH_PROTOCOL,
+    HOLDERS_MAX,
+    OFFER_PROTOCOL,
+    REQUEST_BYTES_MAX,
+    RESPONSE_BYTES_MAX,
+    Bundle,
+    OfferRequest,
+    SwarmRules,
+    WireError,
+    decode_fetch_response,
+    decode_offer_response,
+    encode_offer_request,
+    open_header,
+    public_key_of,
+    verify_group,
+)
+
+OWN_QUOTA_BYTES: Final = 64 * 1024 * 1024
+OFFERED_TO: Final = 3
+"""Peers that hold our bundles when nobody can dial us."""
+OWN_ADDRESSES: Final = 4
+HEARD_AT_ONCE: Final = 8
+FETCH_SECONDS: Final = 10.0
+OFFER_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Belonging:
+    """Who we are, and in which swarm."""
+
+    private_key: bytes
+    swarm_id: bytes
+    rules: SwarmRules | None
+    rules_bytes: bytes
+    bootstrap: tuple[str, ...]
+    saved_peers: tuple[str, ...]
+    assumed_dialable: bool
+    """Whether we take it that others can dial us, until they say otherwise."""
+    may_demote: bool
+    """Whether we believe them when they say otherwise."""
+
+
+class Membership:
+    """Joins with `start`; `run` must be running from then on; `close` leaves."""
+
+    def __init__(
+        self,
+        belonging: Belonging,
+        build: Build,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        probe: Probe,
+        pace: Pace | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        self._belonging = belonging
+        self._clock = clock
+        self._rng = rng
+        self._fetched = BytesByPeer()
+        self.known = Known(belonging.swarm_id, clock)
+        self.shelf = Shelf(clock, quota_bytes=OWN_QUOTA_BYTES)
+        self.saved = SavedPeers(belonging.saved_peers)
+        self.book = DialBook()
+        for address in belonging.bootstrap:
+            self.book.add(address, "bootstrap", clock.now())
+        for address in belonging.saved_peers:
+            self.book.add(address, "saved", clock.now())
+        self.serving = Serving(
+            swarm_id=belonging.swarm_id,
+            rules=belonging.rules,
+            rules_bytes=belonging.rules_bytes,
+            bootstrap=self._begin_at,
+            known=self.known,
+            shelf=self.shelf,
+            clock=clock,
+            rng=rng,
+        )
+        self.peer = Supervised(
+            build,
+            clock=clock,
+            server=belonging.assumed_dialable,
+            restored=self._restored,
+            patience=patience,
+        )
+        self.company = Connectedness(
+            self.peer,
+            book=self.book,
+            saved=self.saved,
+            clock=clock,
+            rng=rng,
+            assumed=belonging.assumed_dialable,
+            may_demote=belonging.may_demote,
+            heard=self._heard,
+            patience=patience,
+        )
+        self.rendezvous = Rendezvous(
+            swarm_id=belonging.swarm_id,
+            public_key=public_key_of(belonging.private_key),
+            peer=self.peer,
+            known=self.known,
+            clock=clock,
+            rng=rng,
+            refused=self.serving.refuses,
+            pace=pace,
+        )
+        self._serve_all(DialBack(self.peer.connected, clock, probe))
+
+    async def start(self) -> None:
+        """Start the peer; raises what building it raises."""
+        await self.peer.start()
+
+    async def run(self) -> None:
+        """Stay in the swarm, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.peer.run())
+            group.create_task(self.company.run())
+            group.create_task(self.rendezvous.run())
+
+    async def close(self) -> None:
+        """Leave; no process stays behind."""
+        await self.rendezvous.close()
+        await self.peer.close()
+
+    async def announce(
+        self, announcement: bytes, header_bytes: bytes, groups: Sequence[bytes], expires: float
+    ) -> tuple[bool, Sequence[str]]:
+        """Hold a bundle of ours, offer it to the other holders named, make it known.
+
+        Whether another peer acknowledged it, and the addresses that hold it. Raises WireError
+        where header and groups are not what they should be.
+        """
+        header = open_header(header_bytes, self._belonging.swarm_id)
+        bundle = Bundle(header, header_bytes, tuple(groups))
+        for position, group in enumerate(groups):
+            verify_group(header, position, group)
+        self.shelf.put(bundle, expires)
+        opened = self.known.learn(announcement, "")
+        others = [
+            holder
+            for holder in (opened.holders if opened is not None else ())
+            if peer_id_in(holder) not in ("", self.peer.peer_id)
+        ]
+        request = encode_offer_request(OfferRequest(announcement, header_bytes, tuple(groups)))
+        held = await asyncio.gather(*(self._offer(holder, request) for holder in others))
+        acknowledged = await self.rendezvous.announce(announcement)
+        return acknowledged, [holder for holder, ok in zip(others, held, strict=True) if ok]
+
+    async def hold(
+        self,
+        announcement: bytes,
+        header_bytes: bytes,
+        groups: Mapping[int, bytes],
+        expires: float,
+    ) -> None:
+        """Hold for others what our daemon admitted. Raises WireError on what it can't have."""
+        header = open_header(header_bytes, self._belonging.swarm_id)
+        for position, group in groups.items():
+            verify_group(header, position, group)
+        self.known.learn(announcement, "")
+        self.shelf.relay(header, header_bytes, groups, expires)
+
+    async def discover(self, count: int) -> Sequence[KnownAnnouncement]:
+        """At most `count` fresh announcements of others, rather new ones."""
+        return await self.rendezvous.discover(count)
+
+    async def fetch(self, holder: str, request: bytes) -> bytes:
+        """A response, decodable and otherwise as it came. Raises PeerUnreachable or WireError."""
+        peer_id = await self._reached(holder)
+        response = await self.peer.call(
+            peer_id, FETCH_PROTOCOL, request, RESPONSE_BYTES_MAX, FETCH_SECONDS
+        )
+        decode_fetch_response(response)
+        self._fetched.add(peer_id, len(response))
+        return response
+
+    def holders(self) -> Sequence[str]:
+        """Addresses for the next announcement: ours, or those of peers that we shall offer to."""
+        if self.company.dialable:
+            return self._own_addresses()[:HOLDERS_MAX]
+        return self.company.dialable_peers(OFFERED_TO)
+
+    def good_peer(self, address: str) -> None:
+        """Remember a peer for the next start."""
+        self.saved.good(address)
+
+    async def bad_peer(self, peer_id: str, seconds: float) -> None:
+        """Neither serve nor ask a peer for a while, forget its addresses, and hang up."""
+        self.saved.bad(peer_id)
+        self.book.forget(peer_id)
+        self.serving.refuse(peer_id, seconds)
+        await self.peer.disconnect(peer_id)
+
+    def saved_peers(self) -> Sequence[str]:
+        """What to dial at the next start: good peers, then others that were dialled."""
+        dialled = self.book.dialable(self.peer.connections)
+        return list(dict.fromkeys([*self.saved.addresses, *dialled]))[:50]
+
+    def health(self) -> dict[str, Any]:
+        """How we are connected, in plain values."""
+        peer, now = self.peer, self._clock.now()
+        last = self.rendezvous.last_acknowledged
+        connected = set(peer.connections)
+        told, seen = peer.clock_offset, self.known.clocks.offset(connected)
+        return {
+            "state": peer.state,
+            "peer_id": peer.peer_id,
+            "addresses": list(peer.addresses),
+            "reachable": self.company.reachable,
+            "peers": len(connected),
+            "known_announcements": len(self.known),
+            "last_acknowledgement_seconds": None if last is None else max(0.0, now - last),
+            "restarts": peer.restarts,
+            "swarm_size": max(self.rendezvous.estimate.value, float(len(self.known.authors()))),
+            "clock_offset_seconds": told if told is not None else seen,
+            "bytes_in": peer.bytes_in,
+            "bytes_out": peer.bytes_out,
+            "bootstrap": [
+                {
+                    "address": dial.address,
+                    "connected": dial.peer_id in connected,
+                    "failures": dial.failures,
+                }
+                for dial in self.book.of("bootstrap")
+            ],
+            "error": peer.error,
+            "calls": dict(+peer.calls),
+            "announcements": dict(self.known.counts),
+            "served": dict(self.serving.counts),
+            "looks": dict(self.rendezvous.counts),
+            "held_bytes": {
+                "own": self.shelf.bytes_held("own"),
+                "offered": self.shelf.bytes_held("offered"),
+                "relayed": self.shelf.bytes_held("relayed"),
+            },
+        }
+
+    def peers(self) -> Sequence[dict[str, Any]]:
+        """Each connected peer, in plain values."""
+        now = self._clock.now()
+        return [
+            {
+                "peer_id": peer_id,
+                "address": connection.address,
+                "seconds_connected": max(0.0, now - connection.since),
+                "missed_pings": connection.missed_pings,
+                "fetched_bytes": self._fetched.of(peer_id),
+                "served_bytes": self.serving.served.of(peer_id),
+                "refused": self.serving.refuses(peer_id),
+            }
+            for peer_id, connection in self.peer.connections.items()
+        ]
+
+    def _serve_all(self, dial_back: DialBack) -> None:
+        for protocol, answer in self.serving.handlers.items():
+
+            async def handler(peer_id: str, request: bytes, answer: Any = answer) -> bytes:
+                response: bytes = answer(peer_id, request)
+                return response
+
+            limit = RESPONSE_BYTES_MAX if protocol == OFFER_PROTOCOL else REQUEST_BYTES_MAX
+            self.peer.serve(protocol, handler, limit)
+        answer_back: Handler = dial_back.answer
+        self.peer.serve(DIAL_BACK_PROTOCOL, answer_back, REQUEST_BYTES)
+
+    async def _offer(self, holder: str, request: bytes) -> bool:
+        try:
+            peer_id = await self._reached(holder)
+            answer = await self.peer.call(
+                peer_id, OFFER_PROTOCOL, request, REQUEST_BYTES_MAX, OFFER_SECONDS
+            )
+            return decode_offer_response(answer).status == "held"
+        except (PeerUnreachable, WireError):
+            return False
+
+    async def _reached(self, address: str) -> str:
+        """The id of the peer at an address, connected by now. Raises PeerUnreachable."""
+        peer_id = peer_id_in(address)
+        if not self._worth_dialling(address) or self.serving.refuses(peer_id):
+            raise PeerUnreachable("not an address that we dial")
+        if peer_id not in self.peer.connections and not await self.company.connect(address):
+            raise PeerUnreachable("could not be dialled")
+        return peer_id
+
+    def _worth_dialling(self, address: str) -> bool:
+        """Strangers' addresses may not send us to our own machine, unless our swarm lives there."""
+        if peer_id_in(address) in ("", self.peer.peer_id) or len(address) > ADDRESS_BYTES_MAX:
+            return False
+        return not is_loopback(address) or any(map(is_loopback, self.peer.addresses))
+
+    def _heard(self) -> Sequence[str]:
+        entries = self.known.sample(HEARD_AT_ONCE, self._rng)
+        holders = (holder for entry in entries for holder in entry.announcement.holders[:2])
+        return [holder for holder in holders if self._worth_dialling(holder)]
+
+    def _begin_at(self) -> Sequence[str]:
+        """Where somebody who knows us may begin: here, at our bootstrap peers, at good ones."""
+        own = self._own_addresses() if self.company.dialable else ()
+        addresses = [*own, *self._belonging.bootstrap, *self.saved.addresses]
+        return list(dict.fromkeys(addresses))[:BOOTSTRAP_ADDRESSES_MAX]
+
+    def _own_addresses(self) -> Sequence[str]:
+        usable = [each for each in self.peer.addresses if len(each) <= ADDRESS_BYTES_MAX]
+        others = [address for address in usable if not is_loopback(address)]
+        return (others or usable)[:OWN_ADDRESSES]
+
+    def _restored(self) -> None:
+        self.company.restarted()
+        self.rendezvous.restored()

@@ -1,0 +1,262 @@
+"""Making announcements known, and finding those of others: over the DHT and over known peers.
+
+Knows the shape of a peer, no hivemind. The DHT is asked for a few shards at random; peers that we
+stay connected to are asked what they know, which is cheaper, fresher and harder to cut us off from.
+What comes in is verified by Known. Source: network.md §4.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from swarmnode.clock import Clock
+from swarmnode.network.known import Known, KnownAnnouncement
+from swarmnode.network.peer import PeerUnreachable, Swarm
+from swarmnode.network.shards import (
+    BUCKET_SECONDS,
+    SizeEstimate,
+    bucket_of,
+    keys_of,
+    publishing_keys,
+    readable_buckets,
+    shard_key,
+    subkey_of,
+)
+from swarmproto import (
+    ANNOUNCEMENT_BYTES_MAX,
+    DISCOVER_PROTOCOL,
+    Announcement,
+    DiscoverRequest,
+    WireError,
+    decode_discover_response,
+    encode_discover_request,
+)
+
+ENOUGH_PEERS: Final = 8
+"""From so many connected peers on the DHT is looked at half as often."""
+HANDED_OUT_REMEMBERED: Final = 4096
+OWN_REMEMBERED: Final = 64
+ENTRY_BYTES_MAX: Final = ANNOUNCEMENT_BYTES_MAX + 8
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often the swarm is looked at, in seconds: this is what a node's traffic consists of."""
+
+    dht_seconds: float = 15.0
+    peers_seconds: float = 3.0
+    peers_asked: int = 2
+    asked_count: int = 16
+    wait_seconds: float = 2.0
+    """How long a discover call waits for looks that are under way."""
+    call_seconds: float = 8.0
+    retry_seconds: float = 5.0
+    """Until an announcement that nobody acknowledged is stored again."""
+
+
+class Rendezvous:
+    """One node's announcing and discovering; `run` must be running for it to stay announced."""
+
+    def __init__(
+        self,
+        *,
+        swarm_id: bytes,
+        public_key: bytes,
+        peer: Swarm,
+        known: Known,
+        clock: Clock,
+        rng: random.Random,
+        refused: Callable[[str], bool] = lambda peer_id: False,
+        pace: Pace | None = None,
+    ) -> None:
+        self._swarm_id = swarm_id
+        self._public_key = public_key
+        self._peer = peer
+        self._known = known
+        self._clock = clock
+        self._rng = rng
+        self._refused = refused
+        self._pace = pace or Pace()
+        self._latest: Announcement | None = None
+        self._stored_bucket: int | None = None
+        self._retry_at = 0.0
+        self._own: deque[bytes] = deque(maxlen=OWN_REMEMBERED)
+        self._handed_out: OrderedDict[bytes, None] = OrderedDict()
+        self._looked_at = {"dht": -1e9, "peers": -1e9}
+        self._looks: dict[str, asyncio.Task[None]] = {}
+        self._since: dict[str, float] = {}
+        self.estimate = SizeEstimate()
+        self.last_acknowledged: float | None = None
+        """When another peer last acknowledged a record of ours, seconds since 1970."""
+        self.counts: Counter[str] = Counter()
+        """Looks, and what they brought: `dht/looks`, `dht/new`, `peers/looks`, `peers/new`,
+        `peers/unreachable`, `wire/REASON`, `stores`, `stores_unacknowledged`."""
+
+    async def announce(self, data: bytes) -> bool:
+        """Store an announcement of ours; whether another peer acknowledged it."""
+        announcement = self._known.learn(data, "")
+        if announcement is None:
+            return False
+        self._latest = announcement
+        self._own.append(announcement.encoded)
+        return await self._store()
+
+    async def run(self) -> None:
+        """Keep our latest announcement stored while it is fresh, until cancelled."""
+        while True:
+            await self._clock.sleep(1.0)
+            now = self._clock.now()
+            fresh = self._latest is not None and self._latest.expires > (now + 1) * 1000
+            if fresh and self._stored_bucket != bucket_of(now) and now >= self._retry_at:
+                await self._store()
+
+    def restored(self) -> None:
+        """The peer was built anew: what was stored before may be gone."""
+        self._stored_bucket = None
+        self._retry_at = 0.0
+
+    async def discover(self, count: int) -> Sequence[KnownAnnouncement]:
+        """At most `count` fresh announcements, rather ones not handed out yet; none of our own."""
+        self._begin_looks()
+        if self._looks:
+            await asyncio.wait(self._looks.values(), timeout=self._pace.wait_seconds)
+        own = {data for data in self._own}
+        new = self._known.sample(count + len(own), self._rng, without=self._handed_out)
+        found = [entry for entry in new if entry.announcement.encoded not in own][:count]
+        if len(found) < count:
+            bundles = {entry.announcement.bundle_id for entry in found}
+            more = self._known.sample(count + len(own), self._rng, without=bundles)
+            found.extend(entry for entry in more if entry.announcement.encoded not in own)
+        for entry in found[:count]:
+            self._handed_out[entry.announcement.bundle_id] = None
+        while len(self._handed_out) > HANDED_OUT_REMEMBERED:
+            self._handed_out.popitem(last=False)
+        return found[:count]
+
+    async def close(self) -> None:
+        """End looks that are under way."""
+        looks = list(self._looks.values())
+        for look in looks:
+            look.cancel()
+        await asyncio.gather(*looks, return_exceptions=True)
+
+    async def _store(self) -> bool:
+        announcement = self._latest
+        assert announcement is not None
+        bucket = bucket_of(self._clock.now())
+        keys = publishing_keys(self._swarm_id, self._public_key, bucket, self.estimate.level)
+        expires = announcement.expires / 1000
+        self.counts["stores"] += len(keys)
+        acknowledgements = await asyncio.gather(
+            *(
+                self._peer.store(key, subkey_of(self._public_key), announcement.encoded, expires)
+                for key in keys
+            )
+        )
+        if not any(acknowledgements):
+            self.counts["stores_unacknowledged"] += len(keys)
+            self._retry_at = self._clock.now() + self._pace.retry_seconds
+            return False
+        self._stored_bucket = bucket
+        # Not all nodes at the turn of the minute.
+        self._retry_at = (bucket + 1) * BUCKET_SECONDS + self._rng.uniform(0.0, 10.0)
+        self.last_acknowledged = self._clock.now()
+        return True
+
+    def _begin_looks(self) -> None:
+        now = self._clock.now()
+        settled = len(self._since) >= ENOUGH_PEERS
+        dht_seconds = self._pace.dht_seconds * (2 if settled else 1)
+        for name, every, look in (
+            ("dht", dht_seconds, self._look_at_dht),
+            ("peers", self._pace.peers_seconds, self._look_at_peers),
+        ):
+            # A clock set back must not stop the looking.
+            due = not 0 <= now - self._looked_at[name] < every
+            if due and name not in self._looks:
+                self._looked_at[name] = now
+                self._looks[name] = asyncio.ensure_future(look())
+                self._looks[name].add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._looks = {name: look for name, look in self._looks.items() if look is not task}
+
+    async def _look_at_dht(self) -> None:
+        now = self._clock.now()
+        this, before, *skewed = readable_buckets(now)
+        buckets = [this, before]
+        if self._rng.random() < 1 / 3:
+            buckets.append(self._rng.choice(skewed))
+        level = self.estimate.level
+        shards = [(bucket, f"{self._rng.getrandbits(16):016b}"[:level]) for bucket in buckets]
+        while shards:
+            found = await self._read(shards)
+            for bucket, prefix in shards:
+                # The minute before has them all; parents would count an empty shard twice.
+                if bucket == before and len(prefix) == level:
+                    self.estimate.observe(this, level, found[bucket, prefix])
+            # An empty shard's parent has its publishers as well.
+            shards = [
+                (bucket, prefix[:-1])
+                for bucket, prefix in shards
+                if prefix and not found[bucket, prefix]
+            ]
+
+    async def _read(self, shards: Sequence[tuple[int, str]]) -> dict[tuple[int, str], int]:
+        """Learn what lies in these shards; the number of publishers in each."""
+        by_key = {shard_key(self._swarm_id, *shard): shard for shard in shards}
+        self.counts["dht/looks"] += 1
+        values = await self._peer.get(list(by_key))
+        found: dict[tuple[int, str], int] = {}
+        for key, shard in by_key.items():
+            authors = set()
+            for data in values.get(key, {}).values():
+                announcement = self._learn(data, "", "dht")
+                if announcement is not None and key in keys_of(announcement):
+                    authors.add(announcement.public_key)
+            found[shard] = len(authors)
+        return found
+
+    async def _look_at_peers(self) -> None:
+        now = self._clock.now()
+        connected = [
+            peer_id for peer_id, _ in await self._peer.connected() if not self._refused(peer_id)
+        ]
+        self._since = {peer_id: self._since.get(peer_id, now) for peer_id in connected}
+        if not connected:
+            return
+        # One that we have known for long, which an attacker can't make up today, and any others.
+        oldest = sorted(connected, key=lambda peer_id: self._since[peer_id])[:ENOUGH_PEERS]
+        others = self._rng.sample(connected, min(len(connected), self._pace.peers_asked))
+        asked = list(dict.fromkeys([self._rng.choice(oldest), *others]))[: self._pace.peers_asked]
+        self.counts["peers/looks"] += len(asked)
+        await asyncio.gather(*(self._ask(peer_id) for peer_id in asked))
+
+    async def _ask(self, peer_id: str) -> None:
+        count = self._pace.asked_count
+        request = encode_discover_request(DiscoverRequest(self._swarm_id, count))
+        limit = count * ENTRY_BYTES_MAX + ENTRY_BYTES_MAX
+        try:
+            answer = await self._peer.call(
+                peer_id, DISCOVER_PROTOCOL, request, limit, self._pace.call_seconds
+            )
+            announcements = decode_discover_response(answer).announcements
+        except PeerUnreachable:
+            self.counts["peers/unreachable"] += 1
+            return
+        except WireError as error:
+            self.counts[f"wire/{error.reason.value}"] += 1
+            return
+        for data in announcements[:count]:
+            self._learn(data, peer_id, "peers")
+
+    def _learn(self, data: bytes, delivered_by: str, source: str) -> Announcement | None:
+        new = self._known.counts["new"]
+        announcement = self._known.learn(data, delivered_by)
+        self.counts[f"{source}/new"] += self._known.counts["new"] - new
+        return announcement

@@ -1,0 +1,236 @@
+"""The network process's wiring: serves one membership of a swarm to the daemon, over a channel.
+
+Started as `python -m swarmnode.networking FD` by the daemon, on uvloop; the only process that
+imports hivemind. It ends when the daemon hangs up or dies, and on SIGTERM; p2pd ends with it.
+Every method ends within a time limit of its own; what a method raises is one line for the daemon.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import uvloop
+
+from swarmnode.channel import Channel, Handlers
+from swarmnode.clock import Clock, SystemClock
+from swarmnode.network.dialback import speaks_libp2p
+from swarmnode.network.hivemind_dht import HivemindPeer
+from swarmnode.network.membership import Belonging, Membership
+from swarmnode.network.orders import BadOrder, StartOrder
+from swarmnode.network.p2pd import PeerOrder
+from swarmnode.network.peer import Peer
+from swarmnode.network.swarm_file import swarm_file
+from swarmnode.process import die_with_parent, inherited_socket
+
+METHOD_SECONDS: Final[Mapping[str, float]] = {
+    "start": 130.0,
+    "announce": 45.0,
+    "hold": 5.0,
+    "discover": 10.0,
+    "fetch": 30.0,
+    "holders": 5.0,
+    "health": 5.0,
+    "peers": 5.0,
+    "good_peer": 5.0,
+    "bad_peer": 20.0,
+    "swarm_file": 30.0,
+    "saved_peers": 5.0,
+    "stop": 20.0,
+}
+"""What each method may take; the daemon should wait a little longer."""
+
+CLOSE_SECONDS: Final = 4.0
+"""What ending the peer may take when the daemon has gone; p2pd ends by itself after that."""
+
+BuildPeer = Callable[[PeerOrder], Awaitable[Peer]]
+
+
+class Networking:
+    """The methods of the network process, by name, in `handlers`."""
+
+    def __init__(self, build_peer: BuildPeer, clock: Clock, rng: random.Random) -> None:
+        self._build_peer = build_peer
+        self._clock = clock
+        self._rng = rng
+        self._membership: Membership | None = None
+        self._running: asyncio.Task[None] | None = None
+
+    @property
+    def handlers(self) -> Handlers:
+        """For the channel: each method with its time limit."""
+        methods = {name: getattr(self, name) for name in METHOD_SECONDS}
+        return {name: _limited(name, method) for name, method in methods.items()}
+
+    async def start(self, payload: Any) -> dict[str, Any]:
+        """Join the swarm; raises on a bad order, a port in use, a second start."""
+        if self._membership is not None:
+            raise BadOrder("the network was started already")
+        order = StartOrder.of(payload)
+        membership = self._membership = self._member(order)
+        try:
+            await membership.start()
+        except BaseException:
+            self._membership = None
+            await membership.close()
+            raise
+        self._running = asyncio.get_running_loop().create_task(membership.run())
+        self._running.add_done_callback(_end_loudly)
+        return {"peer_id": membership.peer.peer_id, "addresses": list(membership.peer.addresses)}
+
+    async def announce(self, payload: Any) -> dict[str, Any]:
+        """Hold, offer, make known: see Membership.announce."""
+        acknowledged, offered = await self._joined.announce(
+            payload["announcement"], payload["header"], payload["groups"], payload["expires"]
+        )
+        return {"acknowledged": acknowledged, "offered": list(offered)}
+
+    async def hold(self, payload: Any) -> None:
+        """See Membership.hold."""
+        await self._joined.hold(
+            payload["announcement"], payload["header"], payload["groups"], payload["expires"]
+        )
+
+    async def discover(self, payload: Any) -> list[list[Any]]:
+        """Announcements as received, each with the id of the peer that delivered it."""
+        found = await self._joined.discover(payload["count"])
+        return [[each.announcement.encoded, each.delivered_by] for each in found]
+
+    async def fetch(self, payload: Any) -> bytes:
+        """A fetch response as received."""
+        return await self._joined.fetch(payload["holder"], payload["request"])
+
+    async def holders(self, _payload: Any) -> list[str]:
+        """Addresses for the next announcement."""
+        return list(self._joined.holders())
+
+    async def health(self, _payload: Any) -> dict[str, Any]:
+        """Plain values; before `start`, the state alone."""
+        return {"state": "starting"} if self._membership is None else self._membership.health()
+
+    async def peers(self, _payload: Any) -> list[dict[str, Any]]:
+        """Each connected peer."""
+        return list(self._joined.peers())
+
+    async def good_peer(self, payload: Any) -> None:
+        """Remember an address."""
+        self._joined.good_peer(payload["address"])
+
+    async def bad_peer(self, payload: Any) -> None:
+        """Refuse a peer for some seconds and hang up."""
+        await self._joined.bad_peer(payload["peer_id"], payload["seconds"])
+
+    async def swarm_file(self, payload: Any) -> dict[str, Any]:
+        """The rules of a swarm, verified by its id, and where to begin, from the peer asked."""
+        address = payload["address"]
+        response = await swarm_file(
+            self._joined.peer, self._joined.company.connect, payload["swarm_id"], address
+        )
+        return {"rules": response.rules, "bootstrap": list(response.bootstrap)}
+
+    async def saved_peers(self, _payload: Any) -> list[str]:
+        """Addresses to dial at the next start."""
+        return list(self._joined.saved_peers())
+
+    async def stop(self, _payload: Any) -> None:
+        """Leave the swarm; `start` may follow."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Leave, whatever was begun. May be called again."""
+        running, self._running = self._running, None
+        membership, self._membership = self._membership, None
+        if running is not None:
+            running.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await running
+        if membership is not None:
+            await membership.close()
+
+    @property
+    def _joined(self) -> Membership:
+        if self._membership is None:
+            raise BadOrder("the network was not started")
+        return self._membership
+
+    def _member(self, order: StartOrder) -> Membership:
+        async def build(server: bool) -> Peer:
+            return await self._build_peer(
+                PeerOrder(
+                    private_key=order.private_key,
+                    swarm_id=order.swarm_id,
+                    folder=Path(order.folder),
+                    listen=order.listen,
+                    announce_addresses=order.announce_addresses,
+                    bootstrap=order.bootstrap,
+                    client=not server,
+                    public=order.public,
+                    relay=order.relay,
+                )
+            )
+
+        belonging = Belonging(
+            private_key=order.private_key,
+            swarm_id=order.swarm_id,
+            rules=order.rules,
+            rules_bytes=order.rules_bytes,
+            bootstrap=order.bootstrap,
+            saved_peers=order.saved_peers,
+            assumed_dialable=order.assumed_dialable,
+            may_demote=not (order.test_network or order.relay),
+        )
+        return Membership(belonging, build, clock=self._clock, rng=self._rng, probe=speaks_libp2p)
+
+
+def _limited(name: str, method: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
+    async def limited(payload: Any) -> Any:
+        try:
+            async with asyncio.timeout(METHOD_SECONDS[name]):
+                return await method(payload)
+        except TimeoutError:
+            raise TimeoutError(f"{name} took over {METHOD_SECONDS[name]:.0f} s") from None
+
+    return limited
+
+
+def _end_loudly(task: asyncio.Task[None]) -> None:
+    """A bug in what keeps us in the swarm ends the process: the daemon starts it anew."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        loop = task.get_loop()
+        loop.call_exception_handler({"message": "the network failed", "exception": error})
+        loop.call_soon(signal.raise_signal, signal.SIGTERM)
+
+
+async def serve(connection: socket.socket, networking: Networking) -> None:
+    """Answer the daemon until it hangs up, or until SIGTERM; leave nothing behind."""
+    channel = await Channel.over(connection, networking.handlers)
+    answering = asyncio.ensure_future(channel.run())
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, answering.cancel)
+    try:
+        await answering
+    except asyncio.CancelledError:
+        pass
+    finally:
+        await channel.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await networking.close()
+
+
+def main(arguments: list[str]) -> None:
+    """Run the process."""
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the daemon's to act on
+    networking = Networking(HivemindPeer.start, SystemClock(), random.Random())
+    uvloop.run(serve(inherited_socket(arguments), networking))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
