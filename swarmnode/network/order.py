@@ -1,0 +1,41 @@
+"""What the network process needs to begin: plain values that cross a channel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkOrder:
+    """What the network process needs to begin; addresses are multiaddrs."""
+
+    private_key: bytes = field(repr=False)
+    """The Ed25519 seed of 32 bytes."""
+    swarm_id: bytes
+    rules: bytes
+    folder: str
+    """For sockets and the identity file."""
+    listen: Sequence[str] = ()
+    announce_addresses: Sequence[str] = ()
+    """What others are told to dial, where it is not what is listened on."""
+    bootstrap: Sequence[str] = ()
+    saved_peers: Sequence[str] = ()
+    public: bool = False
+    relay: bool = False
+    test_network: bool = False
+
+    def with_drawn_port(self, addresses: Sequence[str]) -> NetworkOrder:
+        """The order for the next life of a process that listens at these addresses.
+
+        Where a free port was asked for it is the one that was drawn, since announcements that have
+        not expired name it.
+        """
+        drawn = [address for address in self.listen if address.endswith("/tcp/0")]
+        ports = {port for address in addresses for port in re.findall(r"/tcp/(\d+)", address)}
+        if len(drawn) != 1 or len(ports) != 1:
+            return self
+        settled = drawn[0].removesuffix("0") + ports.pop()
+        listen = [settled if address in drawn else address for address in self.listen]
+        return replace(self, listen=tuple(listen))
