@@ -8,13 +8,21 @@ import json
 import os
 import socket
 import stat
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
+import uvloop
 
 from swarmnode.api import status as api
 from swarmnode.api.status import Documents, NotRunning, SocketError, StatusServer, ask
+
+
+def run_on_uvloop(main: Coroutine[Any, Any, Any]) -> None:
+    """As the daemon does."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main)
 
 
 async def _told(*arguments: object) -> object:
@@ -54,7 +62,7 @@ def within(path: Path, scenario: Callable[[Path], object]) -> None:
         async with serving(path):
             await asyncio.to_thread(scenario, path)
 
-    asyncio.run(run())
+    run_on_uvloop(run())
 
 
 @pytest.mark.parametrize(
@@ -118,20 +126,20 @@ def test_a_socket_of_a_dead_process_is_swept_and_one_of_a_living_process_is_kept
                 await StatusServer.start(path, DOCUMENTS)
             assert await asked(path, "status") == {"asked": ["status"]}
 
-    asyncio.run(run())
+    run_on_uvloop(run())
 
 
 def test_what_is_no_socket_is_not_removed(tmp_path: Path) -> None:
     path = tmp_path / "s"
     path.write_text("precious")
     with pytest.raises(SocketError, match="in the way"):
-        asyncio.run(StatusServer.start(path, DOCUMENTS))
+        run_on_uvloop(StatusServer.start(path, DOCUMENTS))
     assert path.read_text() == "precious"
 
 
 def test_a_path_that_no_socket_can_have_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(SocketError, match="shorter path"):
-        asyncio.run(StatusServer.start(tmp_path / ("x" * 120), DOCUMENTS))
+        run_on_uvloop(StatusServer.start(tmp_path / ("x" * 120), DOCUMENTS))
 
 
 def test_nobody_there_is_told_apart_from_a_bad_answer(tmp_path: Path) -> None:
@@ -170,7 +178,7 @@ def test_a_failing_hanging_or_unserialisable_document_is_an_error_of_that_answer
                     await asked(tmp_path / "s", request)
             assert await asked(tmp_path / "s", "why x") == {"asked": ["why", "x"]}
 
-    asyncio.run(run())
+    run_on_uvloop(run())
 
 
 def test_clients_that_say_nothing_are_dropped_and_delay_nobody(
@@ -188,7 +196,7 @@ def test_clients_that_say_nothing_are_dropped_and_delay_nobody(
                     assert await asyncio.wait_for(reader.read(), 10) == b""
                 writer.close()
 
-    asyncio.run(run())
+    run_on_uvloop(run())
 
 
 def test_a_client_that_reads_nothing_is_dropped(
@@ -211,7 +219,7 @@ def test_a_client_that_reads_nothing_is_dropped(
                 assert await asked(path, "peers") == large
                 await open_connections(it, 0)
 
-    asyncio.run(run())
+    run_on_uvloop(run())
 
 
 def test_connections_beyond_the_limit_are_closed_at_once(tmp_path: Path) -> None:
@@ -228,7 +236,7 @@ def test_connections_beyond_the_limit_are_closed_at_once(tmp_path: Path) -> None
             await open_connections(server, 0)
             assert await asked(path, "status") == {"asked": ["status"]}
 
-    asyncio.run(run())
+    run_on_uvloop(run())
 
 
 def test_an_answer_that_is_too_large_is_an_error(

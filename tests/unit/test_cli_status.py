@@ -1,0 +1,418 @@
+"""The commands that ask a running node, or read what a stopped one left."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+import typer
+
+from swarmnode import cli
+from swarmnode.api.documents import (
+    BundleDocument,
+    PeersDocument,
+    PeerStatus,
+    RolloutsDocument,
+    WhyDocument,
+)
+from swarmnode.api.status import Documents, StatusServer
+from swarmnode.cli.doctor import doctor
+from swarmnode.cli.logs import logs
+from swarmnode.cli.peers import peers
+from swarmnode.cli.rollouts import rollouts
+from swarmnode.cli.status import status
+from swarmnode.observe.facts import Facts
+from swarmnode.observe.health import warnings
+from swarmnode.observe.log import start_logging
+from swarmnode.observe.log_reading import LogReader
+from swarmnode.observe.status import (
+    BootstrapStatus,
+    CheckpointStatus,
+    Mix,
+    NetworkStatus,
+    NodeStatus,
+    PoolStatus,
+    ProcessStatus,
+    Reward,
+    Rewards,
+    RoundStatus,
+    StatusDocument,
+    SwarmStatus,
+)
+from swarmnode.store import PublishedBundle, Store
+from swarmproto import (
+    AnnouncedGroup,
+    AnnouncementDraft,
+    CompletionRecord,
+    GroupRecord,
+    PolicyLabel,
+    bundle_id,
+    bundle_size,
+    encode_group,
+    seal_announcement,
+    seal_bundle,
+)
+
+HOSTILE = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202e"
+
+DOCUMENT = StatusDocument(
+    version="0.1.0",
+    started=1000.0,
+    now=4000.0,
+    node=NodeStatus(peer_id="12D3KooWAlice", public_key="ab" * 32, model="tiny"),
+    swarm=SwarmStatus(id="cd" * 32, name=f"friends{HOSTILE}", size=7),
+    round=RoundStatus(number=41, ended=3990.0, seconds=12.5),
+    policy_version=40,
+    rewards=Rewards(
+        local=Reward(mean=0.5, by_task={f"task_{n}": 0.5 for n in range(9)}),
+        held_out=Reward(mean=0.25, by_task={"task_0": 0.25}),
+    ),
+    mix=Mix(
+        local_groups=4, external_groups=2, external_peers=2,
+        wanted_local_groups=4, wanted_external_groups=4,
+    ),
+    pool=PoolStatus(groups=3, capacity=12, admitted=80, last_admitted_seconds=2.0),
+    network=NetworkStatus(
+        state="connected", state_seconds=300.0, peers=6, addresses=(f"/ip4/1.2.3.4/{HOSTILE}",),
+        last_acknowledgement_seconds=3.0, bytes_in=1 << 20, bytes_out=2 << 20,
+        bootstrap=(BootstrapStatus(address="/ip4/192.0.2.7/tcp/1", connected=False, failures=2),),
+    ),
+    dropped={"expired": 3, "wire": 9},
+    processes=(ProcessStatus(name="policy", process_id=12, memory_bytes=1 << 30, restarts=1),),
+    checkpoint=CheckpointStatus(policy_version=30, written=3700.0, bytes=12 << 20),
+    warnings=tuple(warnings(Facts(disk_free_bytes=1, training_failures=1,
+                                  training_error=HOSTILE))),
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SWARMNODE_HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "100")
+    app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
+    for command in (status, peers, rollouts, doctor, logs):
+        app.command()(command)
+    monkeypatch.setattr(cli, "app", app)
+    return tmp_path
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["swarmnode", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    return int(caught.value.code or 0)
+
+
+async def _documents(values: object) -> object:
+    return values
+
+
+@contextmanager
+def node(home: Path, **answers: Any) -> Iterator[None]:
+    """A node that answers; `answers` by request."""
+    given: dict[str, Any] = {
+        "status": DOCUMENT.as_json(), "peers": {"peers": []}, "rollouts": {"bundles": []}, **answers
+    }  # fmt: skip
+    documents = Documents(
+        status=lambda: _documents(given["status"]),
+        peers=lambda: _documents(given["peers"]),
+        rollouts=lambda count: _documents({"bundles": given["rollouts"]["bundles"][:count]}),
+        why=lambda peer: _documents(WhyDocument(peer=peer, lines=(f"wire{HOSTILE}",)).model_dump()),
+    )
+    loop = asyncio.new_event_loop()
+    server = loop.run_until_complete(StatusServer.start(home / "status.sock", documents))
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        yield
+    finally:
+        asyncio.run_coroutine_threadsafe(server.close(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
+
+
+def safe(text: str) -> bool:
+    return all(line.isprintable() for line in text.split("\n"))
+
+
+@pytest.mark.parametrize("arguments", [["status"], ["status", "--json"], ["status", "--watch"],
+                                       ["peers"], ["peers", "--why", "x"]])  # fmt: skip
+def test_where_no_node_runs_there_is_one_line_and_code_4(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    assert run(monkeypatch, *arguments) == 4
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.count("\n") == 1
+    assert "swarmnode run" in shown.err
+
+
+def test_status_is_one_screen_that_shows_strangers_text_escaped(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with node(home):
+        assert run(monkeypatch, "status") == 0
+    shown = capsys.readouterr().out
+    assert safe(shown)
+    assert "\\x1b[2J" in shown
+    assert len(shown.splitlines()) <= 30
+    for words in (
+        "training in a swarm of 7, round 41", "12D3KooWAlice", "held out 0.25", "and 3 more",
+        "wire 9, expired 3", "policy 12 (1.0 GiB, 1 restart)", "version 30, 5 min old", "Disk full",
+        "Free some space", "no answer (2 attempts)",
+    ):  # fmt: skip
+        assert words in shown
+
+
+def test_status_as_json_is_the_document(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with node(home):
+        assert run(monkeypatch, "status", "--json") == 0
+    shown = capsys.readouterr().out
+    assert safe(shown)
+    assert StatusDocument.from_json(json.loads(shown)) == DOCUMENT
+
+
+def test_watching_gives_a_line_each_time_and_ends_with_the_node(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        calls.append(seconds)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    with node(home):
+        assert run(monkeypatch, "status", "--watch") == 130
+    assert capsys.readouterr().out == "training in a swarm of 7, round 41\n" * 2
+
+
+def test_a_document_of_another_version_is_one_line(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with node(home, status={"summary": "fine"}):
+        assert run(monkeypatch, "status") == 1
+    assert "--json" in capsys.readouterr().err
+
+
+KNOWN = PeersDocument(
+    peers=(
+        PeerStatus(peer="12D3KooWBob", connected=True, seconds_connected=90.0, admitted=4),
+        PeerStatus(peer=f"12D3KooWEve{HOSTILE}", dropped={"wire": 2}, muted_seconds=3600.0),
+    )
+).model_dump(mode="json")
+
+
+def test_peers_are_listed_with_what_was_dropped_and_why(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with node(home, peers=KNOWN):
+        assert run(monkeypatch, "peers") == 0
+        listed = capsys.readouterr().out
+        assert run(monkeypatch, "peers", "--json") == 0
+        as_json = capsys.readouterr().out
+        assert run(monkeypatch, "peers", "--why", "Bob") == 0
+        why = capsys.readouterr().out
+    assert safe(listed)
+    assert "90 s" in listed
+    assert "wire 2" in listed
+    assert "for 60 min" in listed
+    assert safe(as_json)
+    assert json.loads(as_json) == KNOWN
+    assert safe(why)
+    assert why.startswith("12D3KooWBob\n  wire\\x1b")
+
+
+def test_a_part_of_an_id_that_two_peers_have_is_refused(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with node(home, peers=KNOWN):
+        assert run(monkeypatch, "peers", "--why", "12D3") == 2
+    assert "2 peers have '12D3'" in capsys.readouterr().err
+
+
+def test_a_node_without_peers_says_so(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with node(home):
+        assert run(monkeypatch, "peers") == 0
+    assert capsys.readouterr().out == "no peer is known yet\n"
+
+
+def published(sequence: int = 5) -> PublishedBundle:
+    record = GroupRecord(
+        task="gcd", level="easy", index=0, fingerprint=bytes(32), question="gcd(4, 6)?",
+        answer="2",
+        completions=tuple(
+            CompletionRecord(text, "stop", 2) for text in (f"2{HOSTILE}", "3")
+        ),
+    )  # fmt: skip
+    private, swarm = bytes(range(32)), bytes(32)
+    bundle = seal_bundle(
+        private, swarm, sequence, 1000, PolicyLabel("tiny", 1, bytes(32)), [encode_group(record)]
+    )
+    draft = AnnouncementDraft(
+        instance=bytes(16), bundle_id=bundle_id(bundle.header_bytes), size=bundle_size(bundle),
+        groups=(AnnouncedGroup("gcd", "easy", 1, 2),), policy_version=1, created=1000,
+        expires=2000, holders=("/ip4/127.0.0.1/tcp/1",),
+    )  # fmt: skip
+    return PublishedBundle(
+        created=1.0, sequence=sequence, bundle_id=bundle_id(bundle.header_bytes),
+        announcement=seal_announcement(private, swarm, draft), header=bundle.header_bytes,
+        groups=bundle.group_bytes,
+    )  # fmt: skip
+
+
+def test_what_left_a_running_node_is_shown_decoded_and_as_its_exact_bytes(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle = published()
+    document = RolloutsDocument(bundles=(BundleDocument.of(bundle),)).as_json()
+    with node(home, rollouts=document):
+        assert run(monkeypatch, "rollouts", "--outgoing") == 0
+        decoded = capsys.readouterr().out
+        assert run(monkeypatch, "rollouts", "--outgoing", "--hex") == 0
+        exact = json.loads(capsys.readouterr().out)
+    assert safe(decoded)
+    told = json.loads(decoded)
+    assert told["header"]["sequence"] == 5
+    assert told["announcement"]["holders"] == ["/ip4/127.0.0.1/tcp/1"]
+    assert told["groups"][0]["completions"][0]["text"] == f"2{HOSTILE}"
+    assert told["bytes"] == bundle.size
+    assert bytes.fromhex(exact["header"]) == bundle.header
+    assert [bytes.fromhex(group) for group in exact["groups"]] == list(bundle.groups)
+    assert bytes.fromhex(exact["announcement"]) == bundle.announcement
+
+
+def test_what_left_a_stopped_node_is_read_from_its_store_which_stays_as_it_was(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = Store.open(home / "store.sqlite", home / "reserved.json", now=lambda: 1.0)
+    for sequence in (5, 6):
+        store.record_bundle(published(sequence))
+    assert store.close()
+    before = (home / "store.sqlite").read_bytes()
+    assert run(monkeypatch, "rollouts", "--outgoing", "-n", "1") == 0
+    assert json.loads(capsys.readouterr().out)["header"]["sequence"] == 6
+    assert (home / "store.sqlite").read_bytes() == before
+
+
+def test_rollouts_of_a_home_that_published_nothing_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "rollouts", "--outgoing") == 4
+    assert capsys.readouterr().err.count("\n") == 1
+    assert run(monkeypatch, "rollouts") == 2
+
+
+def test_the_doctor_ends_with_1_where_something_failed_and_with_0_otherwise(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home.chmod(0o700)
+    assert run(monkeypatch, "doctor") == 0
+    assert "0 failures" in capsys.readouterr().out
+    home.chmod(0o755)
+    assert run(monkeypatch, "doctor", "--json") == 1
+    found = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
+    assert found["home"]["result"] == "failed"
+    assert "chmod 700" in found["home"]["fix"]
+
+
+def test_the_doctor_tells_what_the_running_node_complains_of(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home.chmod(0o700)
+    with node(home):
+        assert run(monkeypatch, "doctor") == 1
+    shown = capsys.readouterr().out
+    assert "disk-full" in shown
+    assert safe(shown)
+
+
+def test_the_doctor_tests_the_bootstrap_peers_of_swarm_files_and_names_broken_files(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home.chmod(0o700)
+    (home / "swarms").mkdir()
+    (home / "swarms" / "broken.toml").write_text("not = a = swarm")
+    assert run(monkeypatch, "doctor", "--json", "--bootstrap", "/ip4/127.0.0.1/tcp/1") == 1
+    found = [(each["name"], each["result"]) for each in json.loads(capsys.readouterr().out)]
+    assert ("swarm-file", "failed") in found
+    assert ("bootstrap", "failed") in found
+
+
+def write_log(home: Path, process: str, *events: str) -> None:
+    running = start_logging(home / "log", process)
+    try:
+        for event in events:
+            structlog.get_logger().info(event)
+    finally:
+        running.close()
+
+
+def test_logs_show_the_newest_entries_of_all_processes_in_order(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_log(home, "daemon", "first", f"second{HOSTILE}")
+    write_log(home, "network", "third")
+    with (home / "log" / "daemon.jsonl").open("a") as damaged:
+        damaged.write('{"time": "2099", "event": "cut o')
+    assert run(monkeypatch, "logs", "-n", "2") == 0
+    shown = capsys.readouterr().out
+    assert safe(shown)
+    assert ["second" in line or "third" in line for line in shown.splitlines()] == [True, True]
+    assert run(monkeypatch, "logs", "--json") == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["process"] for line in lines] == ["daemon", "daemon", "network"]
+
+
+def test_following_shows_what_comes_even_over_a_change_of_files(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_log(home, "daemon", "before")
+    steps = iter(["second", "third", "end"])
+
+    def sleep(_seconds: float) -> None:
+        step = next(steps)
+        if step == "end":
+            raise KeyboardInterrupt
+        if step == "third":
+            (home / "log" / "daemon.jsonl").rename(home / "log" / "daemon.jsonl.1")
+        write_log(home, "daemon", step)
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    assert run(monkeypatch, "logs", "--follow", "-n", "0") == 130
+    events = [line.split()[-1] for line in capsys.readouterr().out.splitlines()]
+    assert events == ["second", "third"]
+
+
+def test_a_home_without_a_log_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "logs") == 3
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_reader_of_logs_finds_entries_that_were_set_aside(tmp_path: Path) -> None:
+    write_log(tmp_path, "daemon", "old")
+    (tmp_path / "log" / "daemon.jsonl").rename(tmp_path / "log" / "daemon.jsonl.1")
+    write_log(tmp_path, "daemon", "new")
+    reader = LogReader(tmp_path / "log")
+    try:
+        assert [entry["event"] for entry in reader.last(5)] == ["old", "new"]
+        assert reader.new() == []
+    finally:
+        reader.close()
