@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,14 +23,11 @@ from swarmnode.selection.admission import (
     Concerned,
     Reason,
     Refused,
-    Verdict,
-    check_size,
-    open_bundle,
     open_delivered,
-    open_group,
     wanted_positions,
 )
 from swarmnode.selection.budget import Wanted, groups_of, within_budget
+from swarmnode.selection.bundles import Opened, open_answer
 from swarmnode.selection.pool import Pool
 from swarmnode.selection.remembered import Remembered
 from swarmnode.selection.standing import Standing
@@ -74,20 +71,11 @@ class Notices:
 
 @dataclass(frozen=True, slots=True)
 class _Received:
-    position: int
-    group_bytes: bytes
-    group: Group
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """What was made of one holder's answer."""
+    """Groups that one holder served, verified, by position."""
 
     holder: str
-    header_bytes: bytes
-    positions: Collection[int]
-    """Those that need not be asked for again."""
-    received: Sequence[_Received]
+    opened: Opened
+    groups: Mapping[int, Group]
 
 
 class Collector:
@@ -206,57 +194,54 @@ class Collector:
         self, announcement: Announcement, positions: Sequence[int], holders: Sequence[str]
     ) -> None:
         """Fetch, score and pool groups of one bundle, from as many holders as it takes."""
-        willing = [holder for holder in holders if not self._muted(_peer_at(holder))]
-        if not willing:
-            reason = Reason.MUTED if holders else Reason.UNREACHABLE
-            self._drop(Refused(reason, announcement.public_key))
-        left = set(positions)
-        for holder in willing[:HOLDERS_TRIED]:
-            try:
-                async with self._slots:
-                    answer = await self._ask(announcement, sorted(left), holder)
-            except Refused as refusal:
-                self._drop(refusal, _peer_at(holder))
-                if refusal.reason.concerns is Concerned.AUTHOR:
-                    return
-                continue
-            left.difference_update(answer.positions)
-            await self._admit(announcement, answer)
+        left, tried = set(positions), 0
+        for holder in holders:
+            peer = _peer_at(holder)
+            async with self._slots:
+                if tried == HOLDERS_TRIED or self._muted(peer):
+                    continue
+                tried += 1
+                try:
+                    received = await self._ask(announcement, sorted(left), holder)
+                except Refused as refusal:
+                    self._drop(refusal, peer)
+                    if refusal.reason.concerns is Concerned.AUTHOR:
+                        return
+                    continue
+            left.difference_update(received.opened.group_bytes)
+            await self._admit(announcement, received)
             if not left:
                 return
-            self._drop(Refused(Reason.MISSING), _peer_at(holder))
+            self._drop(Refused(Reason.MISSING), peer)
+        if not tried:
+            self._drop(Refused(Reason.MUTED if holders else Reason.UNREACHABLE))
 
     async def _ask(
         self, announcement: Announcement, positions: Sequence[int], holder: str
-    ) -> _Answer:
+    ) -> _Received:
         """The second stage, on what one holder answers. Raises Refused where nothing is usable."""
         request = FetchRequest(self._rules.swarm_id, announcement.bundle_id, tuple(positions))
         try:
             response = await self._transport.fetch(holder, request)
         except TransportError as error:
             raise Refused(Reason.UNREACHABLE) from error
-        # Nothing is awaited from here on, so that no bundle is judged by a window that is outdated.
-        author = announcement.public_key
-        window, now = self.remembered.window(author), self._clock.now()
-        header = open_bundle(announcement, response, positions, window, self._rules, now)
-        self.remembered.accept(author, header.sequence, announcement.bundle_id)
-        groups: list[_Received] = []
-        for position, data in response.groups:
-            self.counts.update(fetched=1, fetched_bytes=len(data))
-            try:
-                record = open_group(announcement, header, position, data, self._rules)
-                groups.append(_Received(position, data, received_group(record, header)))
-            except Refused as refusal:
-                if refusal.reason.verdict is Verdict.REJECT:
-                    raise
-                self._drop(refusal)
-        check_size(announcement, response)
-        return _Answer(
-            holder=holder,
-            header_bytes=response.header_bytes or b"",
-            positions=[position for position, _ in response.groups],
-            received=[each for each in groups if self._spend(each.group)],
-        )
+        # Nothing is awaited from here on, so that no bundle is judged by what is outdated.
+        author, now = announcement.public_key, self._clock.now()
+        sizes = [len(data) for _, data in response.groups]
+        self.counts.update(fetched=len(sizes), fetched_bytes=sum(sizes))
+        if self._muted(peer_id_of(author)):
+            raise Refused(Reason.MUTED, author)
+        window = self.remembered.window(author)
+        opened = open_answer(announcement, response, positions, window, self._rules, now)
+        self.remembered.accept(author, opened.header.sequence, announcement.bundle_id)
+        for refusal in opened.left_out:
+            self._drop(refusal)
+        groups = {
+            position: received_group(record, opened.header)
+            for position, record in opened.groups.items()
+        }
+        new = {position: group for position, group in groups.items() if self._spend(group)}
+        return _Received(holder, opened, new)
 
     def _spend(self, group: Group) -> bool:
         """A key may answer each index of its stream once."""
@@ -266,12 +251,11 @@ class Collector:
             self._drop(Refused(Reason.GROUP_REPEATED, group.publisher))
         return new
 
-    async def _admit(self, announcement: Announcement, answer: _Answer) -> None:
+    async def _admit(self, announcement: Announcement, received: _Received) -> None:
         """Score, and pool what holds; what was pooled may be served to others."""
-        if not answer.received:
+        if not received.groups:
             return
-        groups = [each.group for each in answer.received]
-        scored, reasons = await self._rewards.score_external(groups)
+        scored, reasons = await self._rewards.score_external(list(received.groups.values()))
         author = announcement.public_key
         for reason in reasons:
             self._drop(Refused(reason, author))
@@ -284,16 +268,15 @@ class Collector:
                 admitted.add(_index(each.group))
             else:
                 self._drop(Refused(Reason.NOTHING_WANTED, author))
-        kept = {
-            each.position: each.group_bytes
-            for each in answer.received
-            if _index(each.group) in admitted
+        held = {
+            position: received.opened.group_bytes[position]
+            for position, group in received.groups.items()
+            if _index(group) in admitted
         }
-        if kept:
-            self._notices.served(answer.holder)
-            await self._transport.hold(
-                announcement.encoded, answer.header_bytes, kept, announcement.expires / 1000
-            )
+        if held:
+            self._notices.served(received.holder)
+            header, expires = received.opened.header_bytes, announcement.expires / 1000
+            await self._transport.hold(announcement.encoded, header, held, expires)
 
     def _muted(self, peer: str) -> bool:
         return self.standing.muted_seconds(peer, self._clock.now()) > 0.0

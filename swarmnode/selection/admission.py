@@ -1,19 +1,19 @@
 """Admission: what may enter the pool, and who is to blame for what may not. Pure.
 
-Two stages: an announcement is judged before anything is fetched, a bundle and its groups after.
-Everything refused has a named reason that is counted. A reason says what it means for the peer that
-it concerns: REJECT where the bytes break the specification or a rule that every node knows, IGNORE
-where they may be of use to others, or new. And it says which peer that is: whoever delivered the
-bytes, or who signed them. A hash or a signature that is wrong is the deliverer's fault, since
-honest peers pass on only what they verified; what a valid signature covers is its author's. An
-announcement names its bundle by hash, so that its author answers for all of it.
+Two stages: an announcement is judged before anything is fetched, here; a bundle and its groups
+after, in bundles.py. Everything refused has a named reason that is counted. A reason says what it
+means for the peer that it concerns: REJECT where the bytes break the specification or a rule that
+every node knows, IGNORE where they may be of use to others, or new. And it says which peer that is:
+whoever delivered the bytes, or who signed them. A hash or a signature that is wrong is the
+deliverer's fault, since honest peers pass on only what they verified; what a valid signature covers
+is its author's. An announcement names its bundle by hash, so that its author answers for all of it.
 
 Regenerating and scoring come afterwards, in the scorer. Source: protocol/README.md, section 9.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -25,16 +25,8 @@ from swarmproto import (
     GROUPS_PER_BUNDLE_MAX,
     HEADER_BYTES_MAX,
     Announcement,
-    BundleHeader,
-    FetchResponse,
-    GroupRecord,
-    ReplayWindow,
     WireError,
-    bundle_id,
-    decode_group,
     open_announcement,
-    open_header,
-    verify_group,
 )
 from swarmproto import Reason as WireReason
 
@@ -159,13 +151,17 @@ class AdmissionRules:
     completion_tokens_max: int = COMPLETION_TOKENS_MAX
     groups_per_bundle_max: int = GROUPS_PER_BUNDLE_MAX
 
+    def allows(self, completions: int) -> bool:
+        """Whether the swarm's rules allow a group of so many completions."""
+        return self.completions_min <= completions <= self.completions_max
+
 
 def open_delivered(data: bytes, swarm_id: bytes) -> Announcement:
     """A verified announcement, fresh or not. Raises Refused."""
     try:
         return open_announcement(data, swarm_id)
     except WireError as error:
-        raise _of_envelope(error, data) from error
+        raise refused_envelope(error, data) from error
 
 
 def wanted_positions(
@@ -177,16 +173,14 @@ def wanted_positions(
         raise Refused(Reason.EXPIRED, author)
     if announcement.created / 1000 > now + rules.clock_skew_seconds:
         raise Refused(Reason.FROM_THE_FUTURE, author)
-    allowed = range(rules.completions_min, rules.completions_max + 1)
-    if len(groups) > rules.groups_per_bundle_max or all(
-        group.completions not in allowed for group in groups
-    ):
+    allowed = any(rules.allows(group.completions) for group in groups)
+    if len(groups) > rules.groups_per_bundle_max or not allowed:
         raise Refused(Reason.SWARM_RULES, author)
     wanted = tuple(
         position
         for position, group in enumerate(groups)
         if (group.task, group.level) in rules.fingerprints
-        and group.completions in allowed
+        and rules.allows(group.completions)
         and (rules.wants_dead or 0 < group.claimed_successes < group.completions)
     )
     if not wanted:
@@ -196,87 +190,8 @@ def wanted_positions(
     return wanted
 
 
-def open_bundle(
-    announcement: Announcement,
-    response: FetchResponse,
-    asked: Collection[int],
-    window: ReplayWindow,
-    rules: AdmissionRules,
-    now: float,
-) -> BundleHeader:
-    """The verified header, in agreement with what was announced. Raises Refused.
-
-    `asked` are the positions that were asked for, `window` the author's.
-    """
-    author = announcement.public_key
-    if response.status != "ok" or response.header_bytes is None:
-        raise Refused(Reason.BUSY if response.status == "busy" else Reason.MISSING, author)
-    if any(position not in asked for position, _ in response.groups):
-        raise Refused(Reason.UNASKED, author)
-    if bundle_id(response.header_bytes) != announcement.bundle_id:
-        raise Refused(Reason.HASH, author)
-    try:
-        header = open_header(response.header_bytes, rules.swarm_id)
-    except WireError as error:
-        raise Refused(_of_envelope(error, response.header_bytes).reason, author) from error
-    same_length = len(header.group_hashes) == len(announcement.groups)
-    if header.public_key != author or not same_length:
-        raise Refused(Reason.BUNDLE_DIFFERS, author)
-    if header.created / 1000 > now + rules.clock_skew_seconds:
-        raise Refused(Reason.FROM_THE_FUTURE, author)
-    match window.check(header.sequence, announcement.bundle_id):
-        case "equivocation":
-            raise Refused(Reason.EQUIVOCATION, author)
-        case "stale":
-            raise Refused(Reason.STALE_SEQUENCE, author)
-        case "fresh" | "duplicate":
-            return header
-
-
-def open_group(
-    announcement: Announcement,
-    header: BundleHeader,
-    position: int,
-    group_bytes: bytes,
-    rules: AdmissionRules,
-) -> GroupRecord:
-    """A verified group, as announced, not yet regenerated or scored. Raises Refused.
-
-    `header` is what `open_bundle` made of the announcement.
-    """
-    author = announcement.public_key
-    try:
-        verify_group(header, position, group_bytes)
-    except WireError as error:
-        raise Refused(Reason.HASH, author) from error
-    try:
-        record = decode_group(group_bytes)
-    except WireError as error:
-        raise Refused(Reason.SCHEMA, author) from error
-    announced = announcement.groups[position]
-    if (announced.task, announced.level) != (record.task, record.level):
-        raise Refused(Reason.BUNDLE_DIFFERS, author)
-    # The publisher's own token count only serves to refuse early; ours decides when we encode.
-    longest = max(completion.token_count for completion in record.completions)
-    allowed = range(rules.completions_min, rules.completions_max + 1)
-    if len(record.completions) not in allowed or longest > rules.completion_tokens_max:
-        raise Refused(Reason.SWARM_RULES, author)
-    if rules.fingerprints.get((record.task, record.level)) != record.fingerprint:
-        raise Refused(Reason.UNKNOWN_FINGERPRINT, author)
-    if longest > rules.completion_tokens:
-        raise Refused(Reason.TOO_LONG, author)
-    return record
-
-
-def check_size(announcement: Announcement, response: FetchResponse) -> None:
-    """Raises Refused if verified groups are more than the announced size has room for."""
-    received = len(response.header_bytes or b"") + sum(len(data) for _, data in response.groups)
-    if received > announcement.size:
-        raise Refused(Reason.BUNDLE_DIFFERS, announcement.public_key)
-
-
-def _of_envelope(error: WireError, data: bytes) -> Refused:
-    """The author is known, and to blame, from the signature on."""
+def refused_envelope(error: WireError, data: bytes) -> Refused:
+    """Why bytes could not be opened; their author is known, and to blame, from the signature on."""
     if error.reason in _OF_ENVELOPES:
         return Refused(_OF_ENVELOPES[error.reason])
     if len(data) < _BODY_AT:

@@ -12,6 +12,7 @@ from typing import get_args
 import pytest
 
 from swarmnode.clock import VirtualClock
+from swarmnode.collect import FETCHES_AT_ONCE
 from swarmnode.rewards.client import Rejection
 from swarmnode.selection.admission import Concerned, Reason, Verdict
 from swarmnode.selection.remembered import Remembered
@@ -341,6 +342,28 @@ def test_equivocation_is_seen_within_one_look_too() -> None:
         await here.look(author.announcement(first), author.announcement(second))
         assert here.collector.dropped == {Reason.EQUIVOCATION: 1}
         assert len(here.pool) == 1
+
+    simulate(scenario)
+
+
+def test_who_is_muted_within_a_look_is_not_asked_again_in_it_nor_taken_from() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        here, author, holder = scene(clock), Stranger(AUTHOR, clock), Stranger(HOLDER, clock)
+        bundles = [author.bundle(author.group(index)) for index in range(8)]
+        here.transport.serving[holder.address] = lambda _: FetchResponse("ok", b"junk", ())
+        holders = [holder.address]
+        await here.look(*(author.announcement(each, holders=holders) for each in bundles))
+        assert len(here.transport.asked) == FETCHES_AT_ONCE
+        assert here.collector.dropped == {Reason.HASH: 4, Reason.MUTED: 4}
+        assert here.muted == [(holder.name, 3600.0)]
+        liar = Stranger(VICTIM, clock)
+        false, true = liar.bundle(b"\xc1"), liar.bundle(liar.group(6))
+        here.transport.serving[liar.address] = honestly(false, true)
+        here.transport.serving[author.address] = honestly(true)
+        here.transport.seconds[author.address] = 1.0
+        await here.look(liar.announcement(false), liar.announcement(true, holders=[author.address]))
+        assert here.collector.dropped[Reason.SCHEMA] == 1
+        assert len(here.pool) == 0
 
     simulate(scenario)
 
