@@ -40,6 +40,9 @@ FETCHES_AT_ONCE = 4
 HOLDERS_TRIED = 3
 """Holders of a bundle that are asked for it: a stranger may name eight that never answer."""
 
+TRYING_SECONDS = 5.0
+"""After so long in a look nobody is asked for what a first holder didn't give."""
+
 BYTES_PER_LOOK = 8 * 1024 * 1024
 """Bytes that a look fetches at most, by what is announced."""
 
@@ -186,19 +189,22 @@ class Collector:
             self._notices.duplicate(instance, announcement.created / 1000)
 
     def _in_order(self, holders: Sequence[str]) -> Sequence[str]:
-        """In random order, ourselves last."""
-        order = self._rng.sample(holders, len(holders))
+        """Each once, in random order, ourselves last."""
+        distinct = list(dict.fromkeys(holders))
+        order = self._rng.sample(distinct, len(distinct))
         return sorted(order, key=lambda holder: _peer_at(holder) == self._own_name)
 
     async def _collect(
         self, announcement: Announcement, positions: Sequence[int], holders: Sequence[str]
     ) -> None:
         """Fetch, score and pool groups of one bundle, from as many holders as it takes."""
-        left, tried = set(positions), 0
+        left, tried, until = set(positions), 0, self._clock.now() + TRYING_SECONDS
         for holder in holders:
             peer = _peer_at(holder)
             async with self._slots:
-                if tried == HOLDERS_TRIED or self._muted(peer):
+                if tried == HOLDERS_TRIED or (tried and self._clock.now() > until):
+                    return
+                if self._muted(peer):
                     continue
                 tried += 1
                 try:
@@ -298,5 +304,9 @@ def _index(group: Group) -> tuple[str, str, int]:
 
 
 def _peer_at(holder: str) -> str:
-    """The peer that an address leads to; an address of no peer id stands for itself."""
-    return peer_id_in(holder) or holder
+    """The peer that an address leads to; an address of no peer id stands for itself.
+
+    Empty where a stranger wrote what no terminal should see: nothing is reached there.
+    """
+    name = peer_id_in(holder) or holder
+    return name if name.isprintable() else ""

@@ -439,13 +439,14 @@ def test_what_our_scorer_refuses_is_counted_for_its_author_and_punishes_nobody(
     simulate(scenario)
 
 
-@pytest.mark.parametrize("holders", [(), ("\x1b[2J",), ("x" * 256,)])
+@pytest.mark.parametrize("holders", [(), ("\x1b[2J",), ("/p2p/\x1b[2J",), ("x" * 256,)])
 def test_announcements_without_a_holder_that_answers_are_counted(holders: Sequence[str]) -> None:
     async def scenario(clock: VirtualClock) -> None:
         here, author = scene(clock), Stranger(AUTHOR, clock)
         await here.look(author.announcement(author.bundle(author.group(5)), holders=holders))
         assert here.collector.dropped == {Reason.UNREACHABLE: 1}
         assert here.muted == []
+        assert all(map(str.isprintable, here.collector.standing.peers(clock.now())))
 
     simulate(scenario)
 

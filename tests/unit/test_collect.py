@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from swarmnode.clock import VirtualClock
-from swarmnode.collect import FETCHES_AT_ONCE, HOLDERS_TRIED
+from swarmnode.collect import FETCHES_AT_ONCE, HOLDERS_TRIED, TRYING_SECONDS
 from swarmnode.selection.admission import Reason
 from swarmnode.selection.standing import Standing
 from swarmnode.types import Group, Scored
@@ -190,6 +190,22 @@ def test_no_more_than_a_few_holders_of_a_bundle_are_tried() -> None:
         dead = [Stranger(number, clock).address for number in range(10, 18)]
         await here.look(one.announcement(one.bundle(one.group(5)), holders=dead))
         assert here.collector.dropped == {Reason.UNREACHABLE: HOLDERS_TRIED}
+
+    simulate(scenario)
+
+
+def test_a_holder_that_is_named_often_is_asked_once_and_slow_ones_are_not_waited_for() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        here, one = scene(clock), Stranger(1, clock)
+        dead = [Stranger(number, clock).address for number in (10, 11)]
+        await here.look(one.announcement(one.bundle(one.group(5)), holders=dead[:1] * 8))
+        assert here.collector.dropped == {Reason.UNREACHABLE: 1}
+        for address in dead:
+            here.transport.seconds[address] = TRYING_SECONDS + 1
+        start = clock.now()
+        await here.look(one.announcement(one.bundle(one.group(5)), holders=dead))
+        assert here.collector.dropped == {Reason.UNREACHABLE: 2}
+        assert clock.now() - start == pytest.approx(TRYING_SECONDS + 1)
 
     simulate(scenario)
 
