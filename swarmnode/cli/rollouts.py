@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -61,6 +60,8 @@ def _bundles(home: Home, count: int) -> Sequence[BundleDocument]:
 
 def _stored(database: Path, count: int) -> Sequence[Any]:
     """What a stopped node's store holds; it is only read."""
+    import sqlite3
+
     from swarmnode.store.tables import select_bundles
 
     if not database.exists():

@@ -36,6 +36,8 @@ class Facts:
     """Until bootstrap peers are dialled again, where known."""
     peers: int = 1
     """Connected now."""
+    swarm_size: float = 2.0
+    """Estimated nodes that publish, this one included; 0.0 before any was heard of."""
     bootstrap_tried: int = 1
     """Bootstrap peers and saved peers that were dialled."""
     bootstrap_failed: int = 0

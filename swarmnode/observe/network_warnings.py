@@ -20,6 +20,19 @@ def _quiet(facts: Facts, age: float | None) -> bool:
     return min(since, facts.network_state_seconds) >= limit
 
 
+def _takes_part(facts: Facts) -> bool:
+    """Whether the node trains, which a bootstrap peer doesn't."""
+    return facts.wants_external or facts.shares
+
+
+def _without_company(facts: Facts) -> bool:
+    if not _takes_part(facts):
+        return False
+    if facts.network_state == "connected":
+        return round(facts.swarm_size) <= 1
+    return facts.network_state == "alone" and facts.bootstrap_failed < facts.bootstrap_tried
+
+
 def _no_answer(facts: Facts) -> str:
     again = facts.next_attempt_seconds
     return f"No bootstrap peer answers ({facts.bootstrap_tried} tried)" + (
@@ -44,7 +57,6 @@ _CAUSES = (
     "network-slow-start",
     "bootstrap-failed",
     "no-bootstrap",
-    "nobody-else",
     "clock-far-off",
     "duplicate-instance",
 )
@@ -91,7 +103,7 @@ NETWORK_WARNABLES: tuple[Warnable, ...] = (
         "no-bootstrap",
         Severity.INFO,
         "No bootstrap peer known",
-        lambda f: f.network_state == "alone" and f.bootstrap_tried == 0,
+        lambda f: f.network_state == "alone" and f.bootstrap_tried == 0 and _takes_part(f),
         lambda f: "This node knows no peer to start from, so it trains alone until one dials it.",
         "Name one: `swarmnode run MULTIADDR`, or join a swarm with `swarmnode swarm join`.",
         "the node knows no peer to start from",
@@ -110,10 +122,10 @@ NETWORK_WARNABLES: tuple[Warnable, ...] = (
         "nobody-else",
         Severity.INFO,
         "Nobody else in the swarm",
-        lambda f: f.network_state == "alone" and f.bootstrap_failed < f.bootstrap_tried,
-        lambda f: "A bootstrap peer answers, but no other node is in this swarm now.",
+        _without_company,
+        lambda f: "Peers answer, but no other node was heard of in this swarm lately.",
         "Nothing: whoever comes is found.",
-        "a bootstrap peer answers, and knows nobody else",
+        "peers answer, and no other node of the swarm is heard of",
     ),
     Warnable(
         "duplicate-instance",
@@ -179,7 +191,7 @@ NETWORK_WARNABLES: tuple[Warnable, ...] = (
         "`swarmnode status` counts what was dropped and why; peers of other tasks or versions "
         "cannot help.",
         "no group of a peer was admitted for five minutes or two rounds",
-        (*_CAUSES, "scorer-kills"),
+        (*_CAUSES, "nobody-else", "scorer-kills"),
     ),
     Warnable(
         "not-reachable",

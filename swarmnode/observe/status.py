@@ -130,6 +130,8 @@ class NetworkStatus(Part):
     peers: int = 0
     """Connected now."""
     known_announcements: int = 0
+    swarm_size: float = 0.0
+    """Estimated nodes that publish, this one included; 0.0 before any was heard of."""
     last_acknowledgement_seconds: float | None = None
     """Since another peer confirmed to have stored an announcement of ours."""
     restarts: int = 0
@@ -150,12 +152,14 @@ class NetworkStatus(Part):
         state_seconds: float,
         next_attempt_seconds: float | None = None,
     ) -> Self:
-        """From what `Transport.health` says; `state_seconds` is how long it has said so.
+        """From what `Transport.health` says; `state_seconds` is how long it has been in its state.
 
-        Raises pydantic's ValidationError where that breaks its contract.
+        `next_attempt_seconds` may be among the health's values as well. Raises pydantic's
+        ValidationError where these break their contract.
         """
         timed = {"state_seconds": state_seconds, "next_attempt_seconds": next_attempt_seconds}
-        return cls.model_validate({**timed, **health})
+        told = {name: value for name, value in health.items() if value is not None}
+        return cls.model_validate({**timed, **told})
 
     def told_in(self, facts: Facts) -> Facts:
         """The facts with what this says of the network."""
@@ -166,6 +170,7 @@ class NetworkStatus(Part):
             network_error=self.error,
             next_attempt_seconds=self.next_attempt_seconds,
             peers=self.peers,
+            swarm_size=self.swarm_size,
             bootstrap_tried=len(self.bootstrap),
             bootstrap_failed=sum(not peer.connected for peer in self.bootstrap),
             last_acknowledgement_seconds=self.last_acknowledgement_seconds,
@@ -263,7 +268,10 @@ def _summary(status: StatusDocument) -> str:
     if why := _alone(status):
         return f"training alone{_round(status)}: {why}"
     size = status.swarm.size if status.swarm else 1
-    return f"training in a swarm of {max(size, 2)}{_round(status)}"
+    if size < 2:
+        peers = counted(status.network.peers, "peer")
+        return f"training alone{_round(status)}: {peers} connected, no other node heard of yet"
+    return f"training in a swarm of {size}{_round(status)}"
 
 
 def _alone(status: StatusDocument) -> str:

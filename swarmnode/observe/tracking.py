@@ -1,6 +1,7 @@
 """How long something has been so, and how often something happened of late.
 
-Small memories for whoever gathers facts; time is passed in, any clock in seconds.
+Small memories for whoever gathers facts; time is passed in, any clock in seconds. They know what
+they are told: whoever asks them once in an hour hears of that hour as if it were one moment.
 """
 
 from __future__ import annotations

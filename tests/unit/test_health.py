@@ -13,7 +13,7 @@ from swarmnode.observe.health import WARNABLES, health_table, warnings
 from swarmnode.observe.tracking import LastHour, Lasting
 from swarmnode.observe.words import counted, lasting, size_of
 
-LONG = {"network_state_seconds": 1e4}
+LONG: Mapping[str, Any] = {"network_state_seconds": 1e4}
 ALONE = {"network_state": "alone", "peers": 0}
 
 CASES: Mapping[str, Mapping[str, Any]] = {
@@ -72,6 +72,8 @@ def test_a_warning_fires_alone_on_its_facts_and_says_what_to_do(code: str) -> No
     [
         {"network_state": "starting", "network_state_seconds": 59.0},
         {"network_state": "off", **LONG, "last_acknowledgement_seconds": None},
+        {"swarm_size": 1.0, "wants_external": False, "shares": False},
+        {**ALONE, "bootstrap_tried": 0, "wants_external": False, "shares": False},
         {"clock_offset_seconds": -9.0},
         {"clock_offset_seconds": None},
         {"last_acknowledgement_seconds": 1e4, "network_state_seconds": 20.0},
@@ -107,6 +109,12 @@ def test_a_dead_network_is_one_warning_and_not_four() -> None:
         last_external_seconds=None, restarts_last_hour={"network": 9},
     )  # fmt: skip
     assert codes(dead) == ["network-down"]
+
+
+def test_connected_to_a_bootstrap_peer_alone_is_told_and_lacks_no_groups() -> None:
+    assert codes(replace(Facts(), **LONG, swarm_size=1.0, last_external_seconds=None)) == [
+        "nobody-else"
+    ]
 
 
 def test_the_worst_comes_first() -> None:

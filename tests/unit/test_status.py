@@ -82,7 +82,10 @@ def test_a_document_cannot_be_changed() -> None:
     ("fields", "summary"),
     [
         ({}, "training in a swarm of 7, round 41"),
-        ({"swarm": SwarmStatus(id="cd")}, "training in a swarm of 2, round 41"),
+        (
+            {"swarm": SwarmStatus(id="cd")},
+            "training alone, round 41: 6 peers connected, no other node heard of yet",
+        ),
         ({"phase": "starting"}, "starting"),
         ({"phase": "stopping"}, "stopping, round 41: finishing, and writing a checkpoint"),
         (
@@ -140,7 +143,8 @@ def test_what_the_transport_says_becomes_the_networks_part_and_facts() -> None:
     health = {
         "state": "alone", "peer_id": "12D3", "addresses": ["/ip4/127.0.0.1/tcp/1"],
         "reachable": False, "peers": 0, "known_announcements": 3, "restarts": 1,
-        "last_acknowledgement_seconds": None, "swarm_size": 1, "clock_offset_seconds": 0.5,
+        "last_acknowledgement_seconds": None, "swarm_size": 1.4, "looks": {"full": 3},
+        "clock_offset_seconds": 0.5,
         "bytes_in": 10, "bytes_out": 20, "error": "",
         "bootstrap": [{"address": "/ip4/10.0.0.1/tcp/1", "connected": False, "failures": 2}],
     }  # fmt: skip
@@ -150,7 +154,8 @@ def test_what_the_transport_says_becomes_the_networks_part_and_facts() -> None:
     facts = network.told_in(Facts(round_seconds=9.0))
     assert facts == replace(
         Facts(round_seconds=9.0), network_state="alone", network_state_seconds=42.0, peers=0,
-        bootstrap_tried=1, bootstrap_failed=1, last_acknowledgement_seconds=None, reachable=False,
+        swarm_size=1.4, bootstrap_tried=1, bootstrap_failed=1, last_acknowledgement_seconds=None,
+        reachable=False,
         clock_offset_seconds=0.5, next_attempt_seconds=5.0,
     )  # fmt: skip
     assert [each.code for each in warnings(facts)] == ["bootstrap-failed"]
