@@ -7,17 +7,17 @@ import hashlib
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from swarmnode.asking import QuestionStreams
+from swarmnode.asking import QuestionStreams, ReserveIndices
 from swarmnode.clock import Clock
-from swarmnode.collect import Collector
+from swarmnode.collect import Collector, Notices
 from swarmnode.config.settings import Settings
 from swarmnode.controls import OwnPast, ReferenceAnswers
 from swarmnode.network.transport import Transport
 from swarmnode.policy.client import RemotePolicy
-from swarmnode.publish import Identity, Publisher
+from swarmnode.publish import Identity, Numbers, Publisher
 from swarmnode.rewards.client import Scorer
 from swarmnode.rewards.common_answers import CommonAnswers
 from swarmnode.round import Parts
@@ -26,6 +26,10 @@ from swarmnode.scored import NodeRewards
 from swarmnode.selection.admission import AdmissionRules, Reason
 from swarmnode.selection.filters import Filter, draw_rule, load_filter
 from swarmnode.selection.pool import Pool
+from swarmnode.selection.remembered import Remembered
+from swarmnode.selection.standing import Standing
+from swarmnode.types import RoundReport
+from swarmproto import SwarmRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,17 @@ class Surroundings:
     score_seconds: Callable[[], float]
     """Declared duration of a call to the scorer."""
     seed: int
+    rules: SwarmRules | None = None
+    """The swarm's, where it has other limits than the wire."""
+    reserve_indices: ReserveIndices | None = None
+    """What keeps question indices over a death of the node; None: nothing does."""
+    numbers: Numbers | None = None
+    """The same for sequence numbers."""
+    standing: Standing = field(default_factory=Standing)
+    """What is held against peers."""
+    remembered: Remembered = field(default_factory=Remembered)
+    notices: Notices = field(default_factory=Notices)
+    """Whom the collector tells of what."""
 
 
 class Incoming(Protocol):
@@ -71,6 +86,8 @@ class Node:
     incoming: Incoming
     rewards: NodeRewards
     transport: Transport
+    reported: Counter[str] = field(default_factory=Counter)
+    """What was dropped, by reason, as far as reports have told it."""
 
     async def join(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         """Start serving, publishing and collecting; the caller cancels what is returned."""
@@ -80,6 +97,18 @@ class Node:
             tasks.create_task(self.publisher.run(), name=f"publisher-{name}"),
             tasks.create_task(self.incoming.run(), name=f"incoming-{name}"),
         ]
+
+    def with_traffic(self, report: RoundReport) -> RoundReport:
+        """The report with what was dropped since the last one, and moved since the start."""
+        total = Counter({reason.value: count for reason, count in self.incoming.dropped.items()})
+        dropped = total - self.reported
+        self.reported.update(dropped)
+        traffic = {
+            **{f"collected/{name}": float(n) for name, n in self.incoming.counts.items()},
+            **{f"published/{name}": float(n) for name, n in self.publisher.counts.items()},
+            **{f"unscored/{name}": float(n) for name, n in self.rewards.unscored.items()},
+        }
+        return replace(report, dropped=dict(dropped), metrics={**report.metrics, **traffic})
 
 
 def build_node(settings: Settings, policy: RemotePolicy, around: Surroundings) -> Node:
@@ -107,7 +136,9 @@ def build_node(settings: Settings, policy: RemotePolicy, around: Surroundings) -
         number=around.number,
         rounds=settings.rounds,
         scheduler=Uniform(list(around.levels)),
-        questions=_questions(around, around.identity.public_key, "questions"),
+        questions=_questions(
+            around, around.identity.public_key, "questions", around.reserve_indices
+        ),
         policy=policy,
         rewards=rewards,
         outgoing=own_past if source == "own_past" else publisher,
@@ -128,6 +159,7 @@ def _publisher(settings: Settings, around: Surroundings) -> Publisher:
         clock=around.clock,
         fingerprints=around.fingerprints,
         announcement_seconds=settings.selection.announcement_seconds,
+        numbers=around.numbers,
     )
 
 
@@ -143,6 +175,7 @@ def _collector(
             completion_tokens=settings.policy.max_new_tokens,
             clock_skew_seconds=selection.clock_skew_seconds,
             wants_dead=chosen_by.wants_dead,
+            **_limits(around.rules),
         ),
         transport=around.transport,
         rewards=rewards,
@@ -152,7 +185,24 @@ def _collector(
         every_seconds=selection.collect_every_seconds,
         discover_count=selection.discover_count,
         groups_per_look=selection.fetch_groups_per_look,
+        own_instance=around.identity.instance,
+        completions_kept=settings.rounds.completions_per_group,
+        standing=around.standing,
+        remembered=around.remembered,
+        notices=around.notices,
     )
+
+
+def _limits(rules: SwarmRules | None) -> dict[str, int]:
+    """The swarm's own limits, by the names of AdmissionRules."""
+    if rules is None:
+        return {}
+    return {
+        "completions_min": rules.completions_min,
+        "completions_max": rules.completions_max,
+        "completion_tokens_max": rules.completion_tokens_max,
+        "groups_per_bundle_max": rules.groups_per_bundle_max,
+    }
 
 
 def _reference_answers(
@@ -172,7 +222,9 @@ def _reference_answers(
     )
 
 
-def _questions(around: Surroundings, public_key: bytes, purpose: str) -> QuestionStreams:
+def _questions(
+    around: Surroundings, public_key: bytes, purpose: str, reserve: ReserveIndices | None = None
+) -> QuestionStreams:
     return QuestionStreams(
         scorer=around.scorer,
         public_key=public_key,
@@ -180,4 +232,5 @@ def _questions(around: Surroundings, public_key: bytes, purpose: str) -> Questio
         clock=around.clock,
         seconds=around.score_seconds,
         rng=random.Random(f"{around.seed}/{purpose}/{around.number}"),
+        reserve=reserve,
     )

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from swarmnode.clock import Clock
 from swarmnode.network.transport import Transport
@@ -40,24 +41,27 @@ class Identity:
     instance: bytes
 
 
+class Numbers(Protocol):
+    """Sequence numbers of a key's bundles; none is ever given twice, over restarts too."""
+
+    async def next(self, now_ms: int) -> int:
+        """The number of the next bundle; `now_ms` is in unix milliseconds."""
+
+
 class AscendingNumbers:
     """Sequence numbers of one run: right where the key or the clock's time is never used again."""
 
     def __init__(self) -> None:
         self._last = -1
 
-    def __call__(self, now_ms: int) -> int:
+    async def next(self, now_ms: int) -> int:
         """The number of the next bundle."""
         self._last = next_sequence(self._last, now_ms)
         return self._last
 
 
 class Publisher:
-    """One node's outgoing side; `run` must be running for anything to leave.
-
-    `next_sequence` gives each bundle's number from the time in unix milliseconds. No number may be
-    given twice under one key, over restarts too.
-    """
+    """One node's outgoing side; `run` must be running for anything to leave."""
 
     def __init__(
         self,
@@ -68,7 +72,7 @@ class Publisher:
         clock: Clock,
         fingerprints: Mapping[tuple[str, str], bytes],
         announcement_seconds: float,
-        next_sequence: Callable[[int], int] | None = None,
+        numbers: Numbers | None = None,
     ) -> None:
         self._identity = identity
         self._swarm_id = swarm_id
@@ -77,7 +81,7 @@ class Publisher:
         self._fingerprints = fingerprints
         self._announcement_seconds = announcement_seconds
         self._queue: asyncio.Queue[Sequence[Scored]] = asyncio.Queue(QUEUED_ROUNDS)
-        self._next_sequence = next_sequence or AscendingNumbers()
+        self._numbers = numbers or AscendingNumbers()
         self.paused = False
         """Whether nothing is published, as while another process publishes under the same key."""
         self.counts: Counter[str] = Counter()
@@ -110,7 +114,7 @@ class Publisher:
         now = self._clock.now()
         expires = now + self._announcement_seconds
         try:
-            bundle = self._sealed(sendable, now)
+            bundle = self._sealed(sendable, now, await self._numbers.next(int(now * 1000)))
             announcement = self._announcement(sendable, bundle, now, expires)
         except WireError:
             await self._publish_in_parts(sendable)
@@ -127,13 +131,12 @@ class Publisher:
         for half in (sendable[:middle], sendable[middle:]):
             await self._publish(half)
 
-    def _sealed(self, sendable: Sequence[tuple[Scored, bytes]], now: float) -> Bundle:
-        created = int(now * 1000)
+    def _sealed(self, sendable: Sequence[tuple[Scored, bytes]], now: float, number: int) -> Bundle:
         return seal_bundle(
             self._identity.private_key,
             self._swarm_id,
-            self._next_sequence(created),
-            created,
+            number,
+            int(now * 1000),
             policy_label(sendable[0][0].group.policy),
             [encoded for _, encoded in sendable],
         )

@@ -8,8 +8,17 @@ from typing import NoReturn
 import typer
 
 from swarmnode import __version__
+from swarmnode.cli.bootstrap import bootstrap
+from swarmnode.cli.doctor import doctor
 from swarmnode.cli.exits import Exit, Mistake
+from swarmnode.cli.key import key
+from swarmnode.cli.logs import logs
+from swarmnode.cli.peers import peers
+from swarmnode.cli.rollouts import rollouts
+from swarmnode.cli.run import run
 from swarmnode.cli.simulate import simulate
+from swarmnode.cli.status import status
+from swarmnode.cli.swarm import swarm
 
 app = typer.Typer(
     help="Train a language model together with strangers.",
@@ -17,7 +26,10 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-app.command()(simulate)
+for command in (simulate, run, bootstrap, status, peers, rollouts, doctor, logs):
+    app.command()(command)
+app.add_typer(swarm, name="swarm")
+app.add_typer(key, name="key")
 
 
 def _show_version(wanted: bool) -> None:

@@ -6,13 +6,14 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from swarmnode.cli.exits import Exit, Mistake
+from swarmnode.cli.loading import load
 
 if TYPE_CHECKING:
     from swarmnode.config.settings import Settings
@@ -88,19 +89,19 @@ def simulate(
         "simulation.seed": seed,
     }
     if mix:
-        flags |= _mix_flags(_parse_mix(mix))
-    settings = _load(config, assignment or [], flags)
+        flags |= mix_flags(parse_mix(mix))
+    settings = load(config, assignment or [], flags)
     rounds_of = settings.rounds
     own_mix = (rounds_of.local_groups_per_round, rounds_of.external_groups_per_round)
-    mixes = [_parse_mix(text) for text in compare.split(",")] if compare else [own_mix]
+    mixes = [parse_mix(text) for text in compare.split(",")] if compare else [own_mix]
     _check_study(mixes, settings.simulation.seed, seeds)
     for each in mixes:
         # Through the settings, so that every mix is held against their ranges.
-        _check(_load(config, assignment or [], flags | _mix_flags(each)))
+        check(load(config, assignment or [], flags | mix_flags(each)))
     _run(settings, mixes, seeds, out, as_json=as_json)
 
 
-def _parse_mix(text: str) -> Mix:
+def parse_mix(text: str) -> Mix:
     local, slash, external = text.strip().partition("/")
     if not (slash and local.isdecimal() and external.isdecimal()):
         raise Mistake(f"{text!r} is no mix; write local/external groups, such as 4/4")
@@ -109,7 +110,7 @@ def _parse_mix(text: str) -> Mix:
     return int(local), int(external)
 
 
-def _mix_flags(mix: Mix) -> dict[str, object]:
+def mix_flags(mix: Mix) -> dict[str, object]:
     return {
         "rounds.local_groups_per_round": mix[0],
         "rounds.external_groups_per_round": mix[1],
@@ -126,20 +127,7 @@ def _check_study(mixes: Sequence[Mix], seed: int, seeds: int) -> None:
         raise Mistake(f"--seed {seed} with --seeds {seeds} goes beyond the last seed, {2**32 - 1}")
 
 
-def _load(config: Path | None, assignments: Sequence[str], flags: Mapping[str, object]) -> Settings:
-    from swarmnode.config.settings import SettingsError, load_settings
-
-    given = {name: value for name, value in flags.items() if value is not None and value != []}
-    try:
-        return load_settings(
-            file=config, environment=os.environ, assignments=assignments, flags=given
-        )
-    except SettingsError as error:
-        from_file = config is not None and str(config) in str(error)
-        raise Mistake(str(error), Exit.CONFIG if from_file else Exit.USAGE) from error
-
-
-def _check(settings: Settings) -> None:
+def check(settings: Settings) -> None:
     """Whatever can be known to be wrong before anything is started."""
     from swarmnode.policy.names import check_model
     from swarmnode.selection.filters import UnknownFilter, draw_rule, load_filter

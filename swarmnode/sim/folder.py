@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from swarmnode.config.settings import Settings
+from swarmnode.files import write_atomically
 from swarmnode.reports import report_as_json, report_from_json
 from swarmnode.types import RoundReport
 
@@ -65,10 +65,3 @@ def _parse_lines(text: str) -> Iterator[RoundReport]:
 def settings_digest(settings: Settings) -> str:
     """Equal for equal settings."""
     return hashlib.sha256(settings.model_dump_json().encode()).hexdigest()
-
-
-def write_atomically(path: Path, content: str | bytes) -> None:
-    """Replace a file in one step, so that a reader never sees half of it. Raises OSError."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
-    temporary.replace(path)

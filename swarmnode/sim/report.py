@@ -15,8 +15,8 @@ from typing import Any
 
 from swarmnode import __version__
 from swarmnode.config.settings import Settings
+from swarmnode.files import write_atomically
 from swarmnode.rewards.common_answers import concentration
-from swarmnode.sim.folder import write_atomically
 from swarmnode.sim.intervals import Estimate
 from swarmnode.sim.summary import REWARDS, Curve, Run, Variant, summarize
 from swarmnode.types import Evaluation, SampledAnswers

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
-from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -47,13 +46,11 @@ class SimulatedSwarm:
         """The reports of all nodes, round by round; round 0 is the evaluation at the start."""
         last = self.settings.simulation.rounds
         every = self.settings.evaluation.every_rounds
-        dropped = [Counter[str]() for _ in self.nodes]
         yield await self._examined([self._start_report(node) for node in self.nodes])
         for number in range(1, last + 1):
             reports = await asyncio.gather(*(run_round(node.parts, number) for node in self.nodes))
             reports = [
-                _with_traffic(report, node, before)
-                for report, node, before in zip(reports, self.nodes, dropped, strict=True)
+                node.with_traffic(report) for report, node in zip(reports, self.nodes, strict=True)
             ]
             if number % every == 0 or number == last:
                 reports = list(await self._examined(reports))
@@ -194,16 +191,3 @@ def simulated_identity(seed: int, number: int) -> Identity:
 
 def _seconds(generator: random.Random, spread: float, average: float) -> float:
     return average * generator.uniform(1.0 - spread, 1.0 + spread)
-
-
-def _with_traffic(report: RoundReport, node: Node, before: Counter[str]) -> RoundReport:
-    """The report with what was dropped since the last one, and what was moved since the start."""
-    total = Counter({reason.value: count for reason, count in node.incoming.dropped.items()})
-    dropped = total - before
-    before.update(dropped)
-    traffic = {
-        **{f"collected/{name}": float(n) for name, n in node.incoming.counts.items()},
-        **{f"published/{name}": float(n) for name, n in node.publisher.counts.items()},
-        **{f"unscored/{name}": float(n) for name, n in node.rewards.unscored.items()},
-    }
-    return replace(report, dropped=dict(dropped), metrics={**report.metrics, **traffic})

@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from swarmnode.files import write_atomically
 from swarmnode.paths import cache_folder
-from swarmnode.sim.folder import write_atomically
 from swarmnode.sim.machine import available_cores
 from swarmnode.sim.study import Arm, run_study
 from swarmnode.sim.summary import mean_reward

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from swarmnode.clock import VirtualClock
 from swarmnode.network.memory import MemoryNetwork, MemoryTransport
-from swarmnode.publish import AscendingNumbers, Publisher
+from swarmnode.publish import AscendingNumbers, Numbers, Publisher
 from swarmnode.types import Scored
 from swarmproto import BundleHeader, FetchRequest, open_announcement, open_header
 from tests.unit.made import scored
@@ -33,7 +34,7 @@ def with_text(text: str, completions: int) -> Scored:
 def publisher_on(
     transport: MemoryTransport,
     clock: VirtualClock,
-    next_sequence: Callable[[int], int] | None = None,
+    numbers: Numbers | None = None,
 ) -> Publisher:
     return Publisher(
         identity=WHO,
@@ -42,7 +43,7 @@ def publisher_on(
         clock=clock,
         fingerprints={(task, "easy"): b"f" * 32 for task in [*MANY_TASKS, "basic_arithmetic"]},
         announcement_seconds=300,
-        next_sequence=next_sequence,
+        numbers=numbers,
     )
 
 
@@ -97,11 +98,12 @@ def test_the_number_of_a_bundle_is_what_its_source_says_of_its_time() -> None:
         transport = network.endpoint("1")
         asked: list[int] = []
 
-        def numbers(now_ms: int) -> int:
-            asked.append(now_ms)
-            return 7_000 + len(asked)
+        class Kept:
+            async def next(self, now_ms: int) -> int:
+                asked.append(now_ms)
+                return 7_000 + len(asked)
 
-        publisher = publisher_on(transport, clock, numbers)
+        publisher = publisher_on(transport, clock, Kept())
         await publisher.publish([of_task("basic_arithmetic")])
         await clock.sleep(2.0)
         await publisher.publish([of_task("basic_arithmetic")])
@@ -114,8 +116,11 @@ def test_the_number_of_a_bundle_is_what_its_source_says_of_its_time() -> None:
 
 
 def test_numbers_ascend_within_a_millisecond_and_follow_the_clock_beyond() -> None:
-    numbers = AscendingNumbers()
-    assert [numbers(1000), numbers(1000), numbers(500), numbers(2000)] == [1000, 1001, 1002, 2000]
+    async def numbers() -> list[int]:
+        ascending = AscendingNumbers()
+        return [await ascending.next(now) for now in (1000, 1000, 500, 2000)]
+
+    assert asyncio.run(numbers()) == [1000, 1001, 1002, 2000]
 
 
 def test_a_paused_publisher_withholds_rounds_and_counts_them() -> None:

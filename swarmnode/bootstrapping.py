@@ -1,0 +1,137 @@
+"""`swarmnode bootstrap`: the network process and its status, without a model, a scorer or a store.
+
+Imports neither torch nor reasoning-gym: a small server carries it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import structlog
+import uvloop
+
+from swarmnode import __version__
+from swarmnode.api.documents import PeersDocument, PeerStatus, RolloutsDocument, WhyDocument
+from swarmnode.api.status import Documents, StatusServer
+from swarmnode.clock import SystemClock
+from swarmnode.config.network import Network
+from swarmnode.files import write_atomically
+from swarmnode.home import Home
+from swarmnode.network.order import NetworkOrder
+from swarmnode.network.remote import RemoteTransport
+from swarmnode.observe import status as shown
+from swarmnode.observe.facts import Facts
+from swarmnode.observe.health import warnings
+from swarmnode.observe.tracking import Lasting
+from swarmnode.publish import Identity
+from swarmnode.stopping import Stopping
+from swarmnode.swarm_files import SwarmFile
+from swarmproto import encode_rules
+
+GRACE_SECONDS = 5.0
+LOOK_SECONDS = 2.0
+
+log = structlog.get_logger()
+
+Say = Callable[[str], None]
+
+
+def serve(network: Network, home: Home, identity: Identity, swarm: SwarmFile, *, say: Say) -> None:
+    """Run until told to stop; tells the addresses as soon as they are known. Raises SocketError."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_live(network, home, identity, swarm, say))
+
+
+async def _live(
+    network: Network, home: Home, identity: Identity, swarm: SwarmFile, say: Say
+) -> None:
+    stopping, clock = Stopping(GRACE_SECONDS), SystemClock()
+    peers_file = home.path / "saved_peers"
+    order = NetworkOrder(
+        private_key=identity.private_key,
+        swarm_id=swarm.swarm_id,
+        rules=encode_rules(swarm.rules),
+        listen=network.listen,
+        announce_addresses=network.announce,
+        bootstrap=tuple(dict.fromkeys((*network.bootstrap, *swarm.bootstrap))),
+        saved_peers=_read(peers_file),
+        public=True,
+        relay=network.relay,
+        folder=str(home.path),
+    )
+    async with AsyncExitStack() as stack:
+        transport = RemoteTransport(
+            order, clock, on_saved_peers=lambda peers: _write(peers_file, peers)
+        )
+        stack.push_async_callback(transport.close)
+        documents = _documents(transport, identity, swarm, clock)
+        server = await StatusServer.start(home.status_socket, documents)
+        stack.push_async_callback(server.close)
+        await transport.start()
+        told: tuple[str, ...] = ()
+        while not stopping.asked:
+            health = await transport.health()
+            addresses = tuple(health.get("addresses") or ())
+            if addresses and addresses != told:
+                told = addresses
+                for address in addresses:
+                    say(address)
+                log.info("serving", addresses=list(addresses))
+            await stopping.sleep(LOOK_SECONDS)
+
+
+def _documents(
+    transport: RemoteTransport, identity: Identity, swarm: SwarmFile, clock: SystemClock
+) -> Documents:
+    started, state = clock.now(), Lasting()
+
+    async def status() -> object:
+        now, health = clock.now(), await transport.health()
+        network = shown.NetworkStatus.of(health, state.seconds(health["state"], now))
+        facts = network.told_in(
+            Facts(wants_external=False, shares=False, uptime_seconds=now - started)
+        )
+        return shown.StatusDocument(
+            role="bootstrap",
+            version=__version__,
+            started=started,
+            now=now,
+            node=shown.NodeStatus(
+                peer_id=health.get("peer_id") or "",
+                public_key=identity.public_key.hex(),
+                instance=identity.instance.hex(),
+            ),
+            swarm=shown.SwarmStatus(id=swarm.swarm_id.hex(), name=swarm.rules.name),
+            network=network,
+            warnings=tuple(warnings(facts)),
+        ).as_json()
+
+    async def peers() -> object:
+        known = [PeerStatus(peer=p["peer_id"], connected=True) for p in await transport.peers()]
+        return PeersDocument(peers=tuple(known)).model_dump(mode="json")
+
+    async def rollouts(count: int) -> object:
+        return RolloutsDocument().as_json()
+
+    async def why(peer: str) -> object:
+        lines = ("A bootstrap peer judges nobody.",)
+        return WhyDocument(peer=peer, lines=lines).model_dump(mode="json")
+
+    return Documents(status=status, peers=peers, rollouts=rollouts, why=why)
+
+
+def _read(path: Path) -> Sequence[str]:
+    try:
+        return path.read_text(encoding="utf-8").split()
+    except (OSError, UnicodeDecodeError):
+        return ()
+
+
+def _write(path: Path, peers: Sequence[str]) -> None:
+    try:
+        write_atomically(path, "".join(f"{peer}\n" for peer in peers))
+    except OSError as error:
+        log.error("peers cannot be kept", why=error.strerror)

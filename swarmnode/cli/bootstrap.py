@@ -1,0 +1,62 @@
+"""`swarmnode bootstrap`: a peer without a model, which others start from."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from swarmnode.cli.exits import Exit, Mistake
+from swarmnode.cli.loading import load
+
+
+def bootstrap(
+    swarm: Annotated[
+        str | None,
+        typer.Argument(metavar="[SWARM]", help="A swarm that was joined, or a swarm file."),
+    ] = None,
+    listen: Annotated[
+        list[str] | None,
+        typer.Option(help="Address to listen on, such as /ip4/0.0.0.0/tcp/4001; repeatable."),
+    ] = None,
+    announce: Annotated[
+        list[str] | None, typer.Option(help="Address that others are told to dial; repeatable.")
+    ] = None,
+    accept_risk: Annotated[
+        bool, typer.Option("--accept-risk", help="Needed to be open beyond this machine.")
+    ] = False,
+    assignment: Annotated[
+        list[str] | None, typer.Option("--set", help="Any setting: section.name=value.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file with settings.")] = None,
+) -> None:
+    """Run a bootstrap peer: it trains nothing, and tells newcomers who is there.
+
+    It prints the address that goes into a swarm file, or behind `swarmnode run`.
+    """
+    flags: dict[str, object] = {"network.listen": listen, "network.announce": announce}
+    from swarmnode.cli.opening import check_openness, opened_home
+
+    settings = load(config, assignment or [], flags)
+    check_openness(settings, accept_risk=accept_risk)
+    with opened_home() as (home, identity):
+        from swarmnode.api.status import SocketError
+        from swarmnode.bootstrapping import serve
+        from swarmnode.cli.choosing import chosen_swarm
+        from swarmnode.observe.log import start_logging
+
+        chosen, settings = chosen_swarm(home, swarm, settings)
+        logging = start_logging(home.log, "bootstrap", terminal=sys.stderr)
+        try:
+            serve(settings.network, home, identity, chosen, say=_say)
+        except SocketError as error:
+            raise Mistake(str(error), Exit.FAILURE) from error
+        finally:
+            logging.close()
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()

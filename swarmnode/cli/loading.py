@@ -1,0 +1,27 @@
+"""The settings of a command, from its flags, a file and the environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from swarmnode.cli.exits import Exit, Mistake
+
+if TYPE_CHECKING:
+    from swarmnode.config.settings import Settings
+
+
+def load(config: Path | None, assignments: Sequence[str], flags: Mapping[str, object]) -> Settings:
+    """Flags that were not given are None or empty. Raises Mistake."""
+    from swarmnode.config.settings import SettingsError, load_settings
+
+    given = {name: value for name, value in flags.items() if value is not None and value != []}
+    try:
+        return load_settings(
+            file=config, environment=os.environ, assignments=assignments, flags=given
+        )
+    except SettingsError as error:
+        from_file = config is not None and str(config) in str(error)
+        raise Mistake(str(error), Exit.CONFIG if from_file else Exit.USAGE) from error

@@ -1,0 +1,58 @@
+"""What the long-running commands share: the home with its locks, the identity, and openness."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from swarmnode.cli.exits import Exit, Mistake
+from swarmnode.home import Home, HomeError, lock_identity
+from swarmnode.keys import KeyFileError, load_or_create_key
+from swarmnode.paths import locks_folder
+from swarmproto import public_key_of
+
+if TYPE_CHECKING:
+    from swarmnode.config.settings import Settings
+    from swarmnode.publish import Identity
+
+LOOPBACK = ("/ip4/127.", "/ip6/::1/")
+
+
+@contextmanager
+def opened_home() -> Iterator[tuple[Home, Identity]]:
+    """The home, locked for this process, and the identity in it; made where they are missing."""
+    from swarmnode.publish import Identity
+
+    with ExitStack() as stack:
+        try:
+            home = Home.of(os.environ)
+            home.make()
+            stack.enter_context(home.lock())
+            private = load_or_create_key(home.key)
+            public = public_key_of(private)
+            folder = locks_folder(os.getuid())
+            stack.enter_context(lock_identity(public, home.path, folder))
+            identity = Identity(private, public, home.instance())
+        except (HomeError, KeyFileError) as error:
+            raise Mistake(str(error), Exit.CONFIG) from error
+        yield home, identity
+
+
+def check_openness(settings: Settings, *, accept_risk: bool) -> None:
+    """Refuse to be open to strangers unless the user said that they know.
+
+    Raises Mistake.
+    """
+    network = settings.network
+    wide = [address for address in network.listen if not address.startswith(LOOPBACK)]
+    opens = [f"listening on {address}" for address in wide]
+    opens += ["offering itself to strangers (--public)"] if network.public else []
+    opens += ["relaying strangers' connections (network.relay)"] if network.relay else []
+    if opens and not accept_risk:
+        raise Mistake(
+            f"{' and '.join(opens)} lets anybody who reaches this machine send it records; what "
+            "they send is verified, and docs/security.md says what is not covered yet. Give "
+            "--accept-risk to go on, or leave it out to stay on this machine"
+        )

@@ -1,0 +1,104 @@
+"""`swarmnode swarm`: the swarms that this home knows."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from swarmnode.cli.exits import Exit, Mistake
+from swarmnode.cli.loading import load
+
+swarm = typer.Typer(
+    help="Make, join, leave and list swarms.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+@swarm.command()
+def new(
+    name: Annotated[str, typer.Argument(help="What it is called.")],
+    task: Annotated[
+        list[str] | None, typer.Option(help="A task, or task:level; repeatable.")
+    ] = None,
+    level: Annotated[str | None, typer.Option(help="Level of tasks that name none.")] = None,
+    bootstrap: Annotated[
+        list[str] | None, typer.Option(help="Address of a peer to start from; repeatable.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write the file; else it is printed.")
+    ] = None,
+) -> None:
+    """Make a swarm, join it, and give its file, which others need to join."""
+    from swarmnode.cli.choosing import made_home, swarm_of
+    from swarmnode.swarm_files import SwarmFileError, save_swarm
+
+    settings = load(None, [], {"tasks.names": task, "tasks.level": level})
+    try:
+        made = swarm_of(settings, name, tuple(bootstrap or ()))
+        known_as = save_swarm(made_home().swarms, made)
+        if out is not None:
+            out.write_text(made.text, encoding="utf-8")
+    except SwarmFileError as error:
+        raise Mistake(str(error)) from error
+    except OSError as error:
+        raise Mistake(f"{out} cannot be written: {error.strerror}", Exit.CONFIG) from error
+    if out is None:
+        sys.stdout.write(made.text)
+    sys.stderr.write(f"joined as {known_as}; run a node in it: swarmnode run {known_as}\n")
+
+
+@swarm.command()
+def join(file: Annotated[Path, typer.Argument(help="A swarm file.")]) -> None:
+    """Keep a swarm file in this home, so that `run` finds it."""
+    from swarmnode.cli.choosing import made_home
+    from swarmnode.swarm_files import SwarmFileError, read_swarm_file, save_swarm
+
+    try:
+        known_as = save_swarm(made_home().swarms, read_swarm_file(file))
+    except SwarmFileError as error:
+        raise Mistake(str(error), Exit.CONFIG) from error
+    sys.stdout.write(f"joined as {known_as}; run a node in it: swarmnode run {known_as}\n")
+
+
+@swarm.command()
+def leave(name: Annotated[str, typer.Argument(help="As `swarm list` shows it.")]) -> None:
+    """Forget a swarm."""
+    from swarmnode.cli.choosing import made_home
+    from swarmnode.swarm_files import SwarmFileError, remove_swarm
+
+    try:
+        remove_swarm(made_home().swarms, name)
+    except SwarmFileError as error:
+        raise Mistake(str(error)) from error
+    sys.stdout.write(f"left {name}\n")
+
+
+@swarm.command("list")
+def show(
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False,
+) -> None:
+    """List the swarms that were joined."""
+    from swarmnode.cli.choosing import made_home
+    from swarmnode.swarm_files import SwarmFile, list_swarms
+
+    found = list_swarms(made_home().swarms)
+    if as_json:
+        import json
+
+        values = [
+            {"name": name, "id": each.swarm_id.hex(), "bootstrap": list(each.bootstrap)}
+            for name, each in found.items()
+            if isinstance(each, SwarmFile)
+        ]
+        sys.stdout.write(json.dumps(values) + "\n")
+        return
+    for name, each in found.items():
+        if isinstance(each, SwarmFile):
+            tasks = ", ".join(":".join(pair) for pair in each.rules.tasks)
+            sys.stdout.write(f"{name}  {each.swarm_id.hex()[:16]}  {tasks}\n")
+        else:
+            sys.stdout.write(f"{name}  unusable: {each}\n")
+    if not found:
+        sys.stdout.write("none yet: swarmnode swarm new NAME, or swarmnode swarm join FILE\n")

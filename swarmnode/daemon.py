@@ -1,0 +1,264 @@
+"""`swarmnode run`: the life of one node as a daemon.
+
+Starts the children, lets the node go through its rounds and ends in order. The rounds are those of
+round.py; whatever breaks beside them is mended where it belongs: the network process by its
+transport, the scorer by its supervisor, the policy host by its keeper. Invariants: a round never
+waits for the network; what was learned is on disk at most `daemon.checkpoint_seconds` later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+import structlog
+import uvloop
+
+from swarmnode.api.status import StatusServer
+from swarmnode.clock import SystemClock
+from swarmnode.collect import Notices
+from swarmnode.evaluation import Examiner
+from swarmnode.keeper import PolicyKeeper
+from swarmnode.memories import Memories
+from swarmnode.network.nobody import Nobody
+from swarmnode.network.remote import RemoteTransport
+from swarmnode.network.transport import Transport
+from swarmnode.node import build_node
+from swarmnode.outfit import (
+    Plan,
+    network_order,
+    ordered_policy,
+    policy_child,
+    remote_policy,
+    scoring_child,
+    surroundings_of,
+)
+from swarmnode.policy.client import RemotePolicy
+from swarmnode.process import ChildError
+from swarmnode.reports import report_as_json
+from swarmnode.rewards.client import Scorer
+from swarmnode.round import run_round
+from swarmnode.stopping import Stopping
+from swarmnode.store.store import Store
+from swarmnode.telling import Connected, NobodyConnected, Recording, documents_of
+from swarmnode.types import RoundReport
+from swarmnode.vitals import Around, Vitals
+
+HEALTH_SECONDS = 2.0
+MOST_SECONDS_AFTER_FAILURE = 30.0
+
+log = structlog.get_logger()
+
+
+def run(plan: Plan) -> None:
+    """Run the node until it is told to stop, or has gone through its rounds.
+
+    Raises ChildError where a child doesn't start, StoreError, SocketError and OSError for a home
+    that cannot be used.
+    """
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_live(plan))
+
+
+async def _live(plan: Plan) -> None:
+    stopping = Stopping(plan.settings.daemon.grace_seconds)
+    clock = SystemClock()
+    async with AsyncExitStack() as stack:
+        store = Store.open(plan.home.database, plan.home.reserved, now=clock.now)
+        stack.callback(store.close)
+        scoring, host = scoring_child(plan), policy_child(plan)
+        for child in (scoring, host):
+            child.start()
+            stack.push_async_callback(child.close)
+        memories = Memories(store, clock)
+        await memories.restore()
+        network = await _network(plan, store, clock)
+        stack.push_async_callback(network.transport.close)
+        around = Around(
+            settings=plan.settings,
+            home=plan.home.path,
+            identity=plan.identity,
+            swarm_id=plan.swarm.swarm_id,
+            swarm_name=None if plan.solo else plan.swarm.rules.name,
+            started=clock.now(),
+            store=store,
+            children={"policy": host, "scorer": scoring},
+        )
+        vitals = Vitals(around)
+        documents = documents_of(vitals, memories, network.connected, store, clock)
+        server = await StatusServer.start(plan.home.status_socket, documents)
+        stack.push_async_callback(server.close)
+        scorer = Scorer(scoring, plan.settings.rewards)
+        policy = remote_policy(plan, host, clock)
+        vitals.keeper = PolicyKeeper(
+            host, policy, ordered_policy(plan, scorer), plan.home.checkpoints
+        )
+        life = _Life(plan, clock, store, vitals, vitals.keeper, memories, network)
+        if await stopping.unless(life.begin(scorer, policy)):
+            await life.lead(stopping)
+
+
+@dataclass(frozen=True, slots=True)
+class _Network:
+    transport: Transport
+    connected: Connected
+    remote: RemoteTransport | None
+    """None for a node on its own."""
+
+
+async def _network(plan: Plan, store: Store, clock: SystemClock) -> _Network:
+    if plan.solo:
+        return _Network(Nobody(), NobodyConnected(), None)
+    remote = RemoteTransport(
+        network_order(plan, await store.saved_peers()),
+        clock,
+        on_saved_peers=store.keep_saved_peers,
+    )
+    return _Network(Recording(remote, store, clock), remote, remote)
+
+
+class _Life:
+    """A node from its first question to its last checkpoint."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        clock: SystemClock,
+        store: Store,
+        vitals: Vitals,
+        keeper: PolicyKeeper,
+        memories: Memories,
+        network: _Network,
+    ) -> None:
+        self._plan = plan
+        self._clock = clock
+        self._store = store
+        self._vitals = vitals
+        self._keeper = keeper
+        self._memories = memories
+        self._network = network
+        self._number = 0
+        """The last round that ended."""
+        self._saved = clock.now()
+        self._verdicts: set[asyncio.Task[None]] = set()
+
+    async def begin(self, scorer: Scorer, policy: RemotePolicy) -> None:
+        """Make policy and node, and go on where the last life ended."""
+        settings = self._plan.settings
+        pairs = list(settings.tasks.pairs)
+        fingerprints = dict(zip(pairs, await scorer.fingerprints(pairs), strict=True))
+        self._examiner = await Examiner.prepare(
+            scorer, dict(pairs), settings.evaluation.questions_per_task
+        )
+        around = surroundings_of(
+            self._plan,
+            fingerprints,
+            scorer,
+            self._network.transport,
+            self._clock,
+            self._store,
+            self._memories,
+            self._notices(),
+        )
+        self._node = self._vitals.node = build_node(settings, policy, around)
+        saved = await self._keeper.start()
+        stored = await self._store.rounds(1)
+        self._number = max(int((saved or {}).get("round", 0)), *(one.number for one in stored), 0)
+
+    def _notices(self) -> Notices:
+        remote = self._network.remote
+        if remote is None:
+            return Notices()
+        return Notices(
+            duplicate=self._duplicate,
+            muted=lambda peer, seconds: self._tell(remote.bad_peer(peer, seconds)),
+            served=lambda address: self._tell(remote.good_peer(address)),
+        )
+
+    def _tell(self, telling: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(telling)
+        # Only a task that somebody holds is sure to be run to its end.
+        self._verdicts.add(task)
+        task.add_done_callback(self._verdicts.discard)
+
+    def _duplicate(self, instance: bytes, created: float) -> None:
+        """Another node runs with our key: the one that started later keeps silent."""
+        later = created < self._vitals.around.started
+        log.error("another node runs with this key", instance=instance.hex(), we_keep_silent=later)
+        self._vitals.duplicate_instance = instance.hex()
+        self._node.publisher.paused = later
+
+    async def lead(self, stopping: Stopping) -> None:
+        """Go through rounds until it is time to stop, then keep what was learned."""
+        self._vitals.phase = "running"
+        async with asyncio.TaskGroup() as tasks:
+            beside = await self._node.join(tasks)
+            beside.append(tasks.create_task(self._watch(), name="watch"))
+            beside.append(tasks.create_task(self._memories.keep(), name="memories"))
+            await stopping.unless(self._rounds(stopping))
+            self._vitals.phase = "stopping"
+            for task in beside:
+                task.cancel()
+        self._memories.keep_now()
+        await self._save()
+
+    async def _watch(self) -> None:
+        while True:
+            self._vitals.health = await self._network.transport.health()
+            await self._clock.sleep(HEALTH_SECONDS)
+
+    async def _rounds(self, stopping: Stopping) -> None:
+        last = self._plan.rounds
+        while not stopping.asked and (last is None or self._number < last):
+            started = self._clock.now()
+            self._vitals.round_number = self._number + 1
+            try:
+                report = await self._round(self._number + 1)
+            except ChildError as error:
+                await self._failed(error, stopping)
+                continue
+            self._number += 1
+            self._ended(report, started)
+            if self._clock.now() - self._saved >= self._plan.settings.daemon.checkpoint_seconds:
+                await self._save()
+            least = self._plan.settings.daemon.shortest_round_seconds
+            await stopping.sleep(max(0.0, started + least - self._clock.now()))
+
+    async def _round(self, number: int) -> RoundReport:
+        report = await run_round(self._node.parts, number)
+        if number % self._plan.settings.evaluation.every_rounds and number != self._plan.rounds:
+            return report
+        evaluation = await self._examiner.examine(self._node.policy, self._clock, lambda: 0.0)
+        return replace(report, evaluation=evaluation)
+
+    def _ended(self, report: RoundReport, started: float) -> None:
+        now = self._clock.now()
+        report = self._node.with_traffic(report)
+        self._vitals.ended(report, now - started, now)
+        self._store.record_round(report.round, now, report_as_json(report))
+        log.info(
+            "round",
+            number=report.round,
+            local=round(report.local.mean, 3),
+            training_set=round(report.training_set.mean, 3),
+            held_out=round(report.evaluation.held_out.mean, 3) if report.evaluation else None,
+            external_groups=int(report.metrics["mix/external_groups"]),
+            peers=int(report.metrics["mix/external_peers"]),
+            seconds=round(now - started, 2),
+        )
+
+    async def _failed(self, error: ChildError, stopping: Stopping) -> None:
+        self._vitals.failed(str(error))
+        failures = self._vitals.training_failures
+        log.error("round failed", number=self._number + 1, why=str(error), in_a_row=failures)
+        if self._keeper.lost:
+            await self._keeper.recover()
+        else:
+            await stopping.sleep(min(2.0**failures, MOST_SECONDS_AFTER_FAILURE))
+
+    async def _save(self) -> None:
+        if await self._keeper.save({"round": self._number}):
+            self._saved = self._clock.now()

@@ -1,0 +1,168 @@
+"""What a daemon's node is made of: from the plan of a run to children, orders and surroundings.
+
+Only builds; starts nothing and waits for nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from swarmnode.clock import Clock
+from swarmnode.collect import Notices
+from swarmnode.config.settings import Settings
+from swarmnode.home import Home
+from swarmnode.memories import Memories
+from swarmnode.network.order import NetworkOrder
+from swarmnode.network.transport import Transport
+from swarmnode.node import Surroundings
+from swarmnode.policies import STREAMS_PER_SEED, Making, base_pairs, policy_order
+from swarmnode.policy.client import Durations, PolicyOrder, RemotePolicy
+from swarmnode.process import Child
+from swarmnode.publish import Identity
+from swarmnode.rewards.channels import rewards
+from swarmnode.rewards.client import Scorer
+from swarmnode.store.sequence import SequenceNumbers
+from swarmnode.store.store import Store
+from swarmnode.swarm_files import SwarmFile
+from swarmproto import encode_rules
+
+THREADS = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+SHARED_SEED = 0
+"""All nodes that start with `tiny` share its base, so that they differ in their skills alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What `swarmnode run` was asked for; the home is made and locked."""
+
+    settings: Settings
+    home: Home
+    identity: Identity
+    swarm: SwarmFile
+    """Its rules are also those of a node on its own, whose question streams follow from them."""
+    solo: bool
+    environment: Mapping[str, str]
+    cache: Path
+    """Where warm starts are kept."""
+    rounds: int | None
+    """End when so many rounds have been gone through in all; None: never."""
+
+
+def scoring_child(plan: Plan) -> Child:
+    """The scorer process of the swarm."""
+    return Child(
+        "swarmnode.scoring",
+        name="scorer",
+        arguments=[
+            plan.swarm.swarm_id.hex(),
+            str(plan.settings.rewards.memory_mib),
+            *(f"{task}:{level}" for task, level in plan.settings.tasks.pairs),
+        ],
+        respawn=True,
+    )
+
+
+def policy_child(plan: Plan) -> Child:
+    """The policy host."""
+    return Child(
+        "swarmnode.worker", name="policy host", environment={**plan.environment, **THREADS}
+    )
+
+
+def remote_policy(plan: Plan, host: Child, clock: Clock) -> RemotePolicy:
+    """The node's policy in the host; on a real clock its calls take what they take."""
+    return RemotePolicy(
+        host,
+        0,
+        publisher=plan.identity.public_key,
+        clock=clock,
+        durations=Durations(generate=lambda: 0.0, train=lambda: 0.0),
+        rewards=partial(rewards, partial_credit=plan.settings.rewards.partial_credit),
+    )
+
+
+def ordered_policy(plan: Plan, scorer: Scorer) -> Callable[[], Awaitable[PolicyOrder]]:
+    """What the policy's host is told whenever it has to make it."""
+    settings, key = plan.settings, plan.identity.public_key
+    making = Making(
+        model=settings.policy.model,
+        skills=skills_of(settings, key),
+        # The operating system's: a restarted node must not sample what it sampled before.
+        seed=int.from_bytes(os.urandom(6)),
+        shared_seed=SHARED_SEED,
+        stream=1 + int.from_bytes(key[:4]) % (STREAMS_PER_SEED - 1),
+        cache=plan.cache,
+    )
+
+    async def order() -> PolicyOrder:
+        base = await base_pairs(settings, scorer, SHARED_SEED)
+        return await policy_order(settings, scorer, making, base)
+
+    return order
+
+
+def skills_of(settings: Settings, public_key: bytes) -> Sequence[str]:
+    """The tasks of the node's own warm start: as set, or two neighbours that follow from its key.
+
+    A skill that is no task of this node is left out.
+    """
+    tasks = [task for task, _ in settings.tasks.pairs]
+    if settings.policy.skills:
+        return [task for task in settings.policy.skills if task in tasks]
+    place = int.from_bytes(public_key[:8]) % len(tasks)
+    return sorted({tasks[place], tasks[(place + 1) % len(tasks)]})
+
+
+def network_order(plan: Plan, saved_peers: Sequence[str]) -> NetworkOrder:
+    """What the network process is told."""
+    network = plan.settings.network
+    return NetworkOrder(
+        private_key=plan.identity.private_key,
+        swarm_id=plan.swarm.swarm_id,
+        rules=encode_rules(plan.swarm.rules),
+        listen=network.listen,
+        announce_addresses=network.announce,
+        bootstrap=tuple(dict.fromkeys((*network.bootstrap, *plan.swarm.bootstrap))),
+        saved_peers=tuple(saved_peers),
+        public=network.public,
+        relay=network.relay,
+        folder=str(plan.home.path),
+    )
+
+
+def surroundings_of(
+    plan: Plan,
+    fingerprints: Mapping[tuple[str, str], bytes],
+    scorer: Scorer,
+    transport: Transport,
+    clock: Clock,
+    store: Store,
+    memories: Memories,
+    notices: Notices,
+) -> Surroundings:
+    """What the node is put into."""
+    return Surroundings(
+        number=0,
+        identity=plan.identity,
+        swarm_id=plan.swarm.swarm_id,
+        levels=dict(plan.settings.tasks.pairs),
+        fingerprints=fingerprints,
+        scorer=scorer,
+        transport=transport,
+        clock=clock,
+        score_seconds=lambda: 0.0,
+        seed=random.SystemRandom().getrandbits(62),
+        rules=plan.swarm.rules,
+        reserve_indices=partial(
+            store.reserve_indices, plan.identity.public_key, plan.swarm.swarm_id
+        ),
+        numbers=SequenceNumbers(partial(store.reserve_sequence, plan.identity.public_key)),
+        standing=memories.standing,
+        remembered=memories.remembered,
+        notices=notices,
+    )

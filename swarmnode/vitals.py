@@ -1,0 +1,263 @@
+"""What a running node knows of itself: filled by the daemon as things happen, read as documents.
+
+Gathers nothing itself and judges nothing: swarmnode.observe says what is worth a warning.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from swarmnode import __version__
+from swarmnode.config.settings import Settings
+from swarmnode.keeper import PolicyKeeper
+from swarmnode.node import Node
+from swarmnode.observe import status as shown
+from swarmnode.observe.facts import Facts
+from swarmnode.observe.health import warnings
+from swarmnode.observe.tracking import LastHour, Lasting
+from swarmnode.process import Child
+from swarmnode.publish import Identity
+from swarmnode.rewards.common_answers import EXCESS_SEEN
+from swarmnode.store.store import Store
+from swarmnode.types import Evaluation, RoundReport, TaskRewards
+
+_EXCESS = "answers/common_excess/"
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What does not change while the node runs."""
+
+    settings: Settings
+    home: Path
+    identity: Identity
+    swarm_id: bytes
+    swarm_name: str | None
+    """None for a node on its own."""
+    started: float
+    store: Store
+    children: Mapping[str, Child]
+    """By what they do: policy, scorer."""
+
+
+@dataclass(slots=True)
+class Vitals:
+    """The changing rest."""
+
+    around: Around
+    phase: shown.Phase = "starting"
+    node: Node | None = None
+    keeper: PolicyKeeper | None = None
+    health: Mapping[str, Any] = field(default_factory=lambda: {"state": "starting"})
+    """What the transport said last."""
+    report: RoundReport | None = None
+    evaluation: Evaluation | None = None
+    round_number: int = 0
+    round_seconds: float = 0.0
+    round_ended: float | None = None
+    rounds_without_live_group: int = 0
+    training_failures: int = 0
+    """Rounds in a row that failed."""
+    training_error: str = ""
+    duplicate_instance: str = ""
+    dropped: Counter[str] = field(default_factory=Counter)
+    _state: Lasting = field(default_factory=Lasting)
+    _admitted: Lasting = field(default_factory=Lasting)
+    _restarts: dict[str, LastHour] = field(default_factory=dict)
+    _kills: LastHour = field(default_factory=LastHour)
+
+    def ended(self, report: RoundReport, seconds: float, now: float) -> None:
+        """A round has ended well."""
+        self.report, self.round_seconds, self.round_ended = report, seconds, now
+        self.evaluation = report.evaluation or self.evaluation
+        self.training_failures, self.training_error = 0, ""
+        self.dropped.update(report.dropped)
+        live = report.metrics["mix/local_live_groups"] + report.metrics["mix/external_live_groups"]
+        self.rounds_without_live_group = 0 if live else self.rounds_without_live_group + 1
+
+    def failed(self, why: str) -> None:
+        """A round has failed."""
+        self.training_failures += 1
+        self.training_error = why
+
+    def facts(self, now: float) -> Facts:
+        """What warnings are made from."""
+        settings = self.around.settings
+        memory = psutil.virtual_memory()
+        keeper = self.keeper
+        newest = keeper.newest if keeper else None
+        kills = self.dropped["scorer_killed"] + self._metric("unscored/scorer_killed")
+        told = Facts(
+            last_external_seconds=self._last_admitted(now),
+            wants_external=settings.rounds.external_groups_per_round > 0,
+            shares=settings.rounds.share != "none",
+            open_addresses=self._open_addresses(),
+            clock_skew_seconds=settings.selection.clock_skew_seconds,
+            duplicate_instance=self.duplicate_instance,
+            restarts_last_hour={
+                name: self._restarts.setdefault(name, LastHour()).growth(count, now)
+                for name, count in self._starts().items()
+            },
+            uptime_seconds=now - self.around.started,
+            round_seconds=self.round_seconds,
+            rounds_without_live_group=self.rounds_without_live_group,
+            training_failures=self.training_failures,
+            training_error=self.training_error,
+            scorer_kills_last_hour=self._kills.growth(int(kills), now),
+            loopholes=self._loopholes(),
+            checkpoint_age_seconds=now - newest.path.stat().st_mtime
+            if newest and newest.path.exists()
+            else now - self.around.started,
+            checkpoint_interval_seconds=settings.daemon.checkpoint_seconds,
+            checkpoint_failures=keeper.failures if keeper else 0,
+            checkpoint_error=keeper.problem if keeper else "",
+            store_problem=self.around.store.problem,
+            disk_free_bytes=shutil.disk_usage(self.around.home).free,
+            memory_available_bytes=memory.available,
+            memory_total_bytes=memory.total,
+        )
+        return self._network(now).told_in(told)
+
+    def document(self, now: float) -> shown.StatusDocument:
+        """The status document."""
+        around, settings = self.around, self.around.settings
+        network = self._network(now)
+        node, report = self.node, self.report
+        return shown.StatusDocument(
+            phase=self.phase,
+            version=__version__,
+            started=around.started,
+            now=now,
+            node=shown.NodeStatus(
+                peer_id=self.health.get("peer_id") or "",
+                public_key=around.identity.public_key.hex(),
+                instance=around.identity.instance.hex(),
+                model=settings.policy.model,
+            ),
+            swarm=self._swarm(),
+            round=shown.RoundStatus(
+                number=self.round_number, ended=self.round_ended, seconds=self.round_seconds
+            )
+            if self.round_number
+            else None,
+            policy_version=node.policy.info.version if node else None,
+            rewards=self._rewards(),
+            mix=_mix(settings, report) if report else None,
+            pool=shown.PoolStatus(
+                groups=len(node.parts.pool),
+                capacity=settings.selection.pool_groups,
+                admitted=node.incoming.counts["admitted"],
+                last_admitted_seconds=self._last_admitted(now),
+            )
+            if node
+            else None,
+            network=network,
+            dropped=dict(self.dropped),
+            processes=self._processes(),
+            checkpoint=self._checkpoint(),
+            warnings=tuple(warnings(self.facts(now))),
+        )
+
+    def _network(self, now: float) -> shown.NetworkStatus:
+        seconds = self._state.seconds(self.health["state"], now)
+        return shown.NetworkStatus.of(self.health, seconds)
+
+    def _swarm(self) -> shown.SwarmStatus | None:
+        name = self.around.swarm_name
+        if name is None:
+            return None
+        size = self.health.get("swarm_size") or 1
+        return shown.SwarmStatus(id=self.around.swarm_id.hex(), name=name, size=round(size))
+
+    def _rewards(self) -> shown.Rewards:
+        report, evaluation = self.report, self.evaluation
+        return shown.Rewards(
+            local=_reward(report.local if report else None),
+            training_set=_reward(report.training_set if report else None),
+            held_out=_reward(evaluation.held_out if evaluation else None),
+        )
+
+    def _checkpoint(self) -> shown.CheckpointStatus | None:
+        newest = self.keeper.newest if self.keeper else None
+        if newest is None or not newest.path.exists():
+            return None
+        return shown.CheckpointStatus(
+            policy_version=int(newest.path.name.rpartition("-")[2]),
+            written=newest.path.stat().st_mtime,
+            bytes=newest.size,
+        )
+
+    def _processes(self) -> tuple[shown.ProcessStatus, ...]:
+        known: list[tuple[str, int | None, int]] = [("daemon", os.getpid(), 0)]
+        known += [
+            (name, child.process_id, max(0, child.starts - 1))
+            for name, child in self.around.children.items()
+        ]
+        if process_id := self.health.get("process_id"):
+            known.append(("network", process_id, self.health.get("restarts", 0)))
+        return tuple(
+            shown.ProcessStatus(
+                name=name, process_id=pid, memory_bytes=_resident(pid), restarts=restarts
+            )
+            for name, pid, restarts in known
+        )
+
+    def _starts(self) -> dict[str, int]:
+        starts = {name: child.starts for name, child in self.around.children.items()}
+        return {**starts, "network": self.health.get("restarts", 0)}
+
+    def _last_admitted(self, now: float) -> float | None:
+        admitted = self.node.incoming.counts["admitted"] if self.node else 0
+        seconds = self._admitted.seconds(admitted, now)
+        return seconds if admitted else None
+
+    def _open_addresses(self) -> Sequence[str]:
+        listening = self.around.settings.network.listen if self.around.swarm_name else ()
+        local = ("/ip4/127.", "/ip6/::1/")
+        return [address for address in listening if not address.startswith(local)]
+
+    def _loopholes(self) -> Sequence[str]:
+        metrics = self.report.metrics if self.report else {}
+        return [
+            name.removeprefix(_EXCESS)
+            for name, excess in metrics.items()
+            if name.startswith(_EXCESS) and excess >= EXCESS_SEEN
+        ]
+
+    def _metric(self, name: str) -> float:
+        return self.report.metrics.get(name, 0.0) if self.report else 0.0
+
+
+def _reward(rewards: TaskRewards | None) -> shown.Reward:
+    if rewards is None or not rewards.by_task:
+        return shown.Reward()
+    return shown.Reward(mean=rewards.mean, by_task=dict(rewards.by_task))
+
+
+def _mix(settings: Settings, report: RoundReport) -> shown.Mix:
+    metrics = report.metrics
+    return shown.Mix(
+        local_groups=int(metrics["mix/local_groups"]),
+        external_groups=int(metrics["mix/external_groups"]),
+        wanted_local_groups=settings.rounds.local_groups_per_round,
+        wanted_external_groups=settings.rounds.external_groups_per_round,
+        external_peers=int(metrics["mix/external_peers"]),
+    )
+
+
+def _resident(process_id: int | None) -> int:
+    """Bytes that a process holds in memory; 0 when it is not there."""
+    if process_id is None:
+        return 0
+    try:
+        return int(psutil.Process(process_id).memory_info().rss)
+    except psutil.Error:
+        return 0
