@@ -189,7 +189,9 @@ def _delete(path: Path) -> None:
     # Renamed first: a half-deleted folder must not look like a damaged checkpoint. What cannot be
     # deleted now is tried again by the next save.
     with contextlib.suppress(OSError):
-        shutil.rmtree(path.rename(path.with_name(f"{path.name}.tmp-deleted")))
+        renamed = path.rename(path.with_name(f"{path.name}.tmp-deleted"))
+        _synchronize(path.parent)
+        shutil.rmtree(renamed)
 
 
 def _sweep(folder: Path) -> None:

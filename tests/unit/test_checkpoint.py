@@ -1,17 +1,12 @@
-"""Checkpoint folders: whole or not there, whatever stops the process, the disk or the machine."""
+"""Checkpoint folders: the newest sound one is found, damage and failing disks cost nothing else."""
 
 from __future__ import annotations
 
 import errno
 import json
 import os
-import random
 import resource
 import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,26 +17,10 @@ from swarmnode.policy.checkpoint import (
     MANIFEST,
     CheckpointError,
     Newest,
-    Saved,
     newest_checkpoint,
     save_checkpoint,
 )
-
-FILES = ("first.bin", "second.bin")
-
-
-def save(folder: Path, number: int = 0, size: int = 5000) -> Saved:
-    """A checkpoint whose content follows from the number that is asked for."""
-
-    def write(temporary: Path) -> None:
-        for name in FILES:
-            (temporary / name).write_bytes(random.Random(f"{number}/{name}").randbytes(size))
-
-    return save_checkpoint(folder, number, len(FILES) * size, write)
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
+from tests.unit.checkpoint_support import FILES, limited, names, save
 
 
 def found(newest: Newest) -> str | None:
@@ -147,14 +126,12 @@ def test_what_merely_cannot_be_read_now_is_passed_over_but_stays(tmp_path: Path)
         newest_checkpoint(tmp_path)
 
 
-@contextmanager
-def limited(kind: int, value: int) -> Iterator[None]:
-    soft, hard = resource.getrlimit(kind)
-    resource.setrlimit(kind, (value, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(kind, (soft, hard))
+def test_what_cannot_be_read_now_is_not_deleted_by_a_save(tmp_path: Path) -> None:
+    manifest = save(tmp_path, 1).path / MANIFEST
+    manifest.unlink()
+    manifest.symlink_to(MANIFEST)
+    assert [each.name for each in save(tmp_path, 2).rejected] == ["step-1"]
+    assert names(tmp_path) == ["step-1", "step-2"]
 
 
 def test_too_many_open_files_never_make_it_start_anew(tmp_path: Path) -> None:
@@ -230,133 +207,3 @@ def test_a_disk_that_keeps_something_else_deletes_no_older_checkpoint(
     with pytest.raises(CheckpointError, match=r"step-4 is not what was written: first\.bin"):
         save(tmp_path, 4)
     assert names(tmp_path) == ["step-1", "step-2", "step-3", "step-4.bad"]
-
-
-class PowerCut(BaseException):
-    """The machine stops."""
-
-
-class FailingMachine:
-    """Stops at the k-th fsync or rename, and forgets what was not synchronized by then."""
-
-    def __init__(self, folder: Path, stop_at: int) -> None:
-        self._folder = folder
-        self._left = stop_at
-        self._fsync, self._rename, self._rmtree = os.fsync, os.rename, shutil.rmtree
-        self._kept: dict[int, int | set[str]] = {}
-        self._unsure: list[tuple[Path, Path]] = []
-        for path in [folder, *folder.rglob("*")]:
-            self._keep(path)
-
-    def _keep(self, path: Path) -> None:
-        status = path.stat()
-        content = set(os.listdir(path)) if path.is_dir() else status.st_size
-        self._kept[status.st_ino] = content
-
-    def _count(self) -> None:
-        self._left -= 1
-        if self._left <= 0:
-            raise PowerCut
-
-    def fsync(self, descriptor: int) -> None:
-        self._count()
-        self._fsync(descriptor)
-        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
-        self._keep(path)
-        if path == self._folder:
-            self._unsure.clear()
-
-    def rename(self, source: Path, target: Path) -> None:
-        self._count()
-        self._rename(source, target)
-        self._unsure.append((source, target))
-
-    def rmtree(self, path: Path, ignore_errors: bool = False) -> None:
-        self._count()
-        self._rmtree(path, ignore_errors)
-
-    def forget(self, *, renames_survive: bool) -> None:
-        """Leave on the disk what a power cut would, in the worst case."""
-        for source, target in reversed(self._unsure):
-            if not renames_survive and target.exists():
-                self._rename(target, source)
-        for path in sorted(self._folder.rglob("*"), reverse=True):
-            within = self._kept.get(path.parent.stat().st_ino, set())
-            assert isinstance(within, set)
-            content = self._kept.get(path.stat().st_ino)
-            if path.parent != self._folder and path.name not in within:
-                path.unlink()
-            elif path.is_file() and content is None:
-                os.truncate(path, path.stat().st_size // 2)
-
-
-@pytest.mark.parametrize("renames_survive", [True, False])
-def test_a_power_cut_at_any_moment_leaves_only_sound_checkpoints_and_never_fewer_than_three(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renames_survive: bool
-) -> None:
-    outcomes = []
-    for moment in range(1, 20):
-        folder = tmp_path / str(moment)
-        for number in (1, 2, 3):
-            save(folder, number)
-        machine = FailingMachine(folder, moment)
-        completed = False
-        with monkeypatch.context() as patched:
-            patched.setattr(os, "fsync", machine.fsync)
-            patched.setattr(os, "rename", machine.rename)
-            patched.setattr(shutil, "rmtree", machine.rmtree)
-            try:
-                save(folder, 4)
-                completed = True
-            except PowerCut:
-                pass
-        machine.forget(renames_survive=renames_survive)
-        newest = newest_checkpoint(folder)
-        assert newest.rejected == []
-        assert newest.path is not None
-        assert len([name for name in names(folder) if name.startswith("step-")]) >= 3
-        for path in folder.glob("step-?"):
-            assert names(path) == sorted([*FILES, MANIFEST])
-        outcomes.append((completed, newest.path.name))
-    assert (False, "step-3") in outcomes
-    assert outcomes[-1] == (True, "step-4")
-    assert (True, "step-3") not in outcomes
-
-
-SAVING_CHILD = """
-import sys
-from pathlib import Path
-from swarmnode.policy.checkpoint import save_checkpoint
-
-def write(temporary):
-    for name in "ab":
-        (temporary / name).write_bytes(bytes(500_000))
-
-number = 0
-while True:
-    number += 1
-    save_checkpoint(Path(sys.argv[1]), number, 1_000_000, write)
-    print(number, flush=True)
-"""
-
-
-def test_a_saving_process_may_be_killed_at_any_moment(tmp_path: Path) -> None:
-    moments = random.Random(5)
-    leftovers = 0
-    for attempt in range(10):
-        folder = tmp_path / str(attempt)
-        command = [sys.executable, "-c", SAVING_CHILD, str(folder)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
-            assert child.stdout is not None
-            child.stdout.readline()
-            with pytest.raises(subprocess.TimeoutExpired):
-                child.wait(moments.uniform(0.0, 0.05))
-            child.kill()
-            completed = 1 + len(child.stdout.read().splitlines())
-        leftovers += any(".tmp-" in name for name in names(folder))
-        newest = newest_checkpoint(folder)
-        assert newest.rejected == []
-        assert newest.path in {folder / f"step-{number}" for number in (completed, completed + 1)}
-        save(folder)
-        assert not any(".tmp-" in name for name in names(folder))
-    assert leftovers > 0
