@@ -59,7 +59,7 @@ def node_id_of(peer: Any) -> Any:
 
 
 class DhtNode:
-    """Stores and finds records; with `serve`, a replica for others."""
+    """Stores and finds records; with `serve`, a replica for others. Asks nobody after `died`."""
 
     def __init__(
         self,
@@ -68,6 +68,7 @@ class DhtNode:
         held: RecordStore,
         clock: Callable[[], float],
         replicas: int,
+        died: asyncio.Event,
     ) -> None:
         self.held: Final = held
         self._bytes_in = 0
@@ -77,6 +78,7 @@ class DhtNode:
         self._validator = validator
         self._clock = clock
         self._replicas = replicas
+        self._died = died
         self._width = replicas + _SPARE_REPLICAS
         self._replica: Replica | None = None
         self._info = dht_messages.NodeInfo()
@@ -247,6 +249,8 @@ class DhtNode:
 
     async def _ask(self, peer: Any, name: str, request: _Message, response: Any) -> Any:
         """The answer, or None; either way the routing table learns from it."""
+        if self._died.is_set():
+            return None
         ask = self._p2p.call_protobuf_handler
         try:
             async with self._messages, asyncio.timeout(MESSAGE_SECONDS):

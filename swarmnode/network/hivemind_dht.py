@@ -66,7 +66,7 @@ class HivemindPeer:
         try:
             validator = AnnouncementValidator(order.swarm_id, _key_ids, subkey_of, time.time)
             held = RecordStore(time.time)
-            dht = DhtNode(daemon.p2p, validator, held, time.time, order.replicas)
+            dht = DhtNode(daemon.p2p, validator, held, time.time, order.replicas, daemon.died)
             if not order.client:
                 await dht.serve()
             identify = control_messages.Request(type=control_messages.Request.IDENTIFY)
@@ -149,13 +149,11 @@ class HivemindPeer:
     def serve(self, protocol: str, handler: Handler, request_limit: int) -> None:
         """Answer requests of at most so many bytes; failures of the handler close the stream."""
 
-        async def answer(info: Any, reader: Any, writer: Any) -> None:
-            try:
-                await self._answer(str(info.peer_id), reader, writer, handler, request_limit)
-            finally:
-                writer.close()
+        async def arrived(info: Any, reader: Any, writer: Any) -> None:
+            peer_id = str(info.peer_id)
+            self._spawn(self._answer(peer_id, reader, writer, handler, request_limit))
 
-        self._spawn(self._daemon.add_stream_handler(protocol, answer))
+        self._spawn(self._daemon.add_stream_handler(protocol, arrived))
 
     async def _answer(
         self,
@@ -167,8 +165,10 @@ class HivemindPeer:
     ) -> None:
         mine = self._incoming[peer_id]
         if mine >= STREAMS_PER_PEER_MAX or self._incoming.total() >= STREAMS_MAX:
+            writer.transport.abort()
             return
         self._incoming[peer_id] += 1
+        answered = False
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 request = await _read(reader, request_limit)
@@ -177,9 +177,11 @@ class HivemindPeer:
                 await _write(writer, response)
             self._bytes_in += len(request)
             self._bytes_out += len(response)
+            answered = True
         except Exception:  # a stranger's request or connection must not end anything of ours
-            writer.transport.abort()
+            return
         finally:
+            writer.close() if answered else writer.transport.abort()
             self._incoming[peer_id] -= 1
             if not self._incoming[peer_id]:
                 del self._incoming[peer_id]

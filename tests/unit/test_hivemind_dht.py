@@ -1,0 +1,415 @@
+"""Real peers on loopback: records, requests, what dies and how it is noticed, what is opened."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from swarmnode.network import p2pd
+from swarmnode.network.hivemind_dht import STREAMS_PER_PEER_MAX, HivemindPeer
+from swarmnode.network.light_hivemind import DictionaryDHTValue, MSGPackSerializer, dht_messages
+from swarmnode.network.p2pd import PROBE_SECONDS, Daemon, arguments
+from swarmnode.network.p2pd_files import socket_folder, sweep
+from swarmnode.network.peer import PeerUnreachable, peer_id_of
+from swarmnode.network.ports import StartFailed, hold_ports
+from swarmproto import public_key_of
+from tests.unit.dht_support import order, peers, record, run
+from tests.unit.network_made import private_key
+
+PROTOCOL = "/swarmnode/test/1"
+NOBODY = "/ip4/127.0.0.1/tcp/9/p2p/" + peer_id_of(public_key_of(private_key(99)))
+
+
+async def echo(_peer_id: str, request: bytes) -> bytes:
+    return request
+
+
+def names(folder: Path) -> set[str]:
+    """First words of the names in a folder."""
+    return {path.name.split("-")[0] for path in folder.iterdir()}
+
+
+async def until_served(asking: HivemindPeer, peer_id: str) -> None:
+    """Handlers are registered in the background."""
+    for _ in range(100):
+        try:
+            await asking.call(peer_id, PROTOCOL, b"", 0, 5)
+        except PeerUnreachable:
+            await asyncio.sleep(0.05)
+        else:
+            return
+    raise AssertionError("never served")
+
+
+def test_the_light_import_brings_no_torch_and_little_memory() -> None:
+    code = (
+        "import sys, resource, time\n"
+        "import swarmnode.network.hivemind_dht\n"
+        "import hivemind.dht.node, hivemind.p2p\n"
+        "heavy = {'torch', 'numpy', 'transformers', 'hivemind.averaging', 'hivemind.moe',"
+        " 'hivemind.optim', 'hivemind.dht.dht'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+        "memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "assert memory < 70_000, memory\n"
+        "import logging; assert logging.getLevelName(30) == 'WARNING'\n"
+        "import importlib.util; assert importlib.util.find_spec('torch')\n"
+    )
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+
+
+def test_what_is_stored_on_others_is_counted_and_found_by_all(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        orders = [order(number, tmp_path) for number in (1, 2, 3)]
+        orders.append(order(4, tmp_path, client=True))
+        async with peers(*orders) as (first, second, third, client):
+            assert first.peer_id == peer_id_of(public_key_of(private_key(1)))
+            of_second, of_client = record(2), record(4)
+            key = of_second[0]
+            assert await second.store(*of_second) == 2, "its own copy doesn't count"
+            assert await client.store(*of_client) == 3
+            for peer in (first, second, third, client):
+                found = await peer.get([key, "nothing"])
+                assert set(found[key].values()) == {of_second[2], of_client[2]}
+                assert not found["nothing"]
+            assert not client.export_records(), "a client holds nothing for others"
+            assert await third.ping(first.peer_id)
+            assert not await first.ping(client.peer_id)
+            assert client.peer_id in dict(await first.connected())
+            assert third.clock_offset is not None
+            assert abs(third.clock_offset) < 1
+            with pytest.raises(ValueError, match="owner"):
+                await first.store(key, "somebody else", *of_second[2:])
+
+    run(scenario)
+
+
+def test_alone_nothing_is_acknowledged_and_dead_bootstrap_peers_are_no_failure(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        started = time.monotonic()
+        async with peers(order(1, tmp_path, bootstrap=(NOBODY,))) as (alone,):
+            assert time.monotonic() - started < 15
+            key, subkey, value, expires = record(1)
+            assert await alone.store(key, subkey, value, expires) == 0
+            assert await alone.get([key]) == {key: {subkey: value}}
+            assert not await alone.connect(NOBODY)
+            assert not await alone.connect("/ip4/127.0.0.1/nonsense/p2p/0OIl")
+            assert not await alone.ping("0OIl")
+            with pytest.raises(PeerUnreachable):
+                await alone.call("0OIl", PROTOCOL, b"", 0, 5)
+            # The records outlive the peer, unless they are not what they should be.
+            kept = alone.export_records()
+            assert len(kept) == 1
+            await alone.close()
+            async with peers(order(1, tmp_path)) as (again,):
+                forged = (kept[0][0], kept[0][1], kept[0][2] + b"x", kept[0][3])
+                again.import_records([forged])
+                assert not again.export_records()
+                again.import_records(kept)
+                assert again.export_records() == kept
+
+    run(scenario)
+
+
+def test_requests_of_every_size_pass_and_limits_hold(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with peers(order(1, tmp_path), order(2, tmp_path, client=True)) as (server, asking):
+            waiting = asyncio.Event()
+
+            async def late(_peer_id: str, _request: bytes) -> bytes:
+                await waiting.wait()
+                return b""
+
+            async def failing(_peer_id: str, _request: bytes) -> bytes:
+                raise RuntimeError("ours")
+
+            server.serve(PROTOCOL, echo, 6_000_000)
+            server.serve("/swarmnode/late/1", late, 10)
+            server.serve("/swarmnode/failing/1", failing, 10)
+            await until_served(asking, server.peer_id)
+            for size in (0, 1, 70_000, 5_000_000):
+                message = os.urandom(size)
+                answer = await asking.call(server.peer_id, PROTOCOL, message, size, 20)
+                assert answer == message
+            for protocol, request, limit in (
+                (PROTOCOL, bytes(6_000_001), 10_000_000),  # longer than is read
+                (PROTOCOL, bytes(100), 99),  # an answer longer than wanted
+                ("/swarmnode/failing/1", b"", 10),
+                ("/swarmnode/unknown/1", b"", 10),
+            ):
+                with pytest.raises(PeerUnreachable):
+                    await asking.call(server.peer_id, protocol, request, limit, 20)
+            # One peer can't take all the places; when it lets go, it is served again.
+            calls = [
+                asking.call(server.peer_id, "/swarmnode/late/1", b"", 10, 20)
+                for _ in range(STREAMS_PER_PEER_MAX + 2)
+            ]
+            asked = [asyncio.ensure_future(call) for call in calls]
+            refused, held = await asyncio.wait(asked, timeout=2)
+            assert len(refused) == 2
+            waiting.set()
+            assert await asyncio.gather(*held) == [b""] * STREAMS_PER_PEER_MAX
+            for call in refused:
+                assert isinstance(call.exception(), PeerUnreachable)
+            assert await asking.call(server.peer_id, PROTOCOL, b"again", 10, 20) == b"again"
+            waiting.clear()
+            with pytest.raises(PeerUnreachable):
+                await asking.call(server.peer_id, "/swarmnode/late/1", b"", 10, 0.3)
+
+    run(scenario)
+
+
+def test_a_replica_that_lies_about_records_and_neighbours_hides_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with peers(order(1, tmp_path), order(2, tmp_path), order(3, tmp_path)) as (
+            first,
+            reader,
+            _,
+        ):
+            key, subkey, value, expires = record(1)
+            assert await first.store(key, subkey, value, expires) == 2
+            liar = await Daemon.start(order(66, tmp_path, bootstrap=()))
+            try:
+                strangers = [public_key_of(private_key(number)) for number in range(100, 120)]
+                prefix = bytes.fromhex("002408011220")
+                empty = MSGPackSerializer.dumps(DictionaryDHTValue())
+                asked = 0
+
+                async def find(request: object, _context: object) -> object:
+                    nonlocal asked
+                    asked += 1
+                    result = dht_messages.FindResult(
+                        type=dht_messages.FOUND_DICTIONARY,
+                        value=empty,
+                        expiration_time=float("inf"),
+                        nearest_node_ids=[bytes(20)] * 21,
+                        nearest_peer_ids=[bytes(100_000), *(prefix + key for key in strangers)],
+                    )
+                    keys = getattr(request, "keys", ())
+                    return dht_messages.FindResponse(
+                        results=[result for _ in keys],
+                        peer=dht_messages.NodeInfo(node_id=bytes(20)),
+                    )
+
+                async def ping(_request: object, _context: object) -> object:
+                    return dht_messages.PingResponse(
+                        peer=dht_messages.NodeInfo(node_id=bytes(20)), dht_time=0.0
+                    )
+
+                add = liar.p2p.add_protobuf_handler
+                await add("DHTProtocol.rpc_find", find, dht_messages.FindRequest)
+                await add("DHTProtocol.rpc_ping", ping, dht_messages.PingRequest)
+                where = f"{(await liar.p2p.get_visible_maddrs())[0]}"
+                assert await reader.connect(where)
+                found = await reader.get([key])
+                assert asked, "the liar was asked"
+                assert found == {key: {subkey: value}}
+            finally:
+                await liar.close()
+
+    run(scenario)
+
+
+def test_a_killed_p2pd_is_noticed_at_once_and_every_call_still_ends(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with peers(order(1, tmp_path), order(2, tmp_path)) as (first, second):
+            os.kill(first.process_id, signal.SIGKILL)
+            await asyncio.wait_for(first.died.wait(), 2)
+            started = time.monotonic()
+            assert await first.store(*record(1)) == 0
+            assert await first.connected() == []
+            assert not await first.ping(second.peer_id)
+            assert not await first.connect(second.addresses[0])
+            with pytest.raises(PeerUnreachable):
+                await first.call(second.peer_id, PROTOCOL, b"", 10, 5)
+            assert time.monotonic() - started < 20
+            assert not await second.ping(first.peer_id)
+            assert not second.died.is_set()
+
+    run(scenario)
+
+
+def test_a_stopped_p2pd_is_noticed_and_can_be_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert 3 * PROBE_SECONDS <= 15, "one wait and two probes, in the worst case"
+    monkeypatch.setattr(p2pd, "PROBE_SECONDS", 0.5)
+    monkeypatch.setattr(p2pd, "_TERMINATE_SECONDS", 0.5)
+
+    async def scenario() -> None:
+        async with peers(order(1, tmp_path)) as (stopped,):
+            os.kill(stopped.process_id, signal.SIGSTOP)
+            await asyncio.wait_for(stopped.died.wait(), 5)
+
+    run(scenario)
+
+
+def test_after_a_close_nothing_is_left_and_no_key_lies_about_meanwhile(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with peers(order(1, tmp_path)) as (peer,):
+            assert names(tmp_path) == {"hivemind"}, "the sockets, no key"
+            await peer.close()
+            await peer.close()
+            assert peer.died.is_set()
+
+    run(scenario)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_port_in_use_is_refused_with_the_name_of_the_process(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            port = other.getsockname()[1]
+            listen = (f"/ip4/127.0.0.1/tcp/{port}",)
+            with pytest.raises(
+                StartFailed, match=f"port {port}/tcp is in use by process {os.getpid()}"
+            ):
+                await HivemindPeer.start(order(1, tmp_path, listen=listen))
+        async with peers(order(1, tmp_path, listen=listen)) as (peer,):
+            assert f"/tcp/{port}/" in peer.addresses[0]
+            with pytest.raises(StartFailed, match=f"port {port}/tcp is in use"):
+                await HivemindPeer.start(order(2, tmp_path, listen=listen))
+            assert not peer.died.is_set()
+
+    run(scenario)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the claim is a name that only Linux has")
+def test_a_claimed_port_is_refused_before_anybody_listens_on_it() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    held = hold_ports([f"/ip4/127.0.0.1/tcp/{port}"])
+    with pytest.raises(StartFailed, match=f"port {port}/tcp is in use"):
+        hold_ports([f"/ip4/127.0.0.1/tcp/{port}"])
+    hold_ports([f"/ip4/127.0.0.1/udp/{port}/quic-v1"]).release()
+    held.release()
+    hold_ports([f"/ip4/127.0.0.1/tcp/{port}"]).release()
+
+
+@pytest.mark.parametrize("address", ["", "/ip4/127.0.0.1", "/ip4/127.0.0.1/tcp/x", "tcp"])
+def test_what_is_no_address_to_listen_on_is_said_so(address: str) -> None:
+    with pytest.raises(StartFailed, match="not an address to listen on"):
+        hold_ports([address])
+
+
+def test_what_p2pd_says_at_a_failed_start_is_told_in_one_line(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with pytest.raises(StartFailed) as caught:
+            await HivemindPeer.start(order(1, tmp_path, listen=("/ip4/203.0.113.1/tcp/0",)))
+        assert "\n" not in str(caught.value)
+        assert "listen" in str(caught.value)
+
+    run(scenario)
+    assert not list(tmp_path.iterdir())
+
+
+def test_p2pd_ends_by_itself_when_its_parent_is_killed(tmp_path: Path) -> None:
+    code = (
+        "import asyncio, pathlib, sys\n"
+        "from swarmnode.network.hivemind_dht import HivemindPeer\n"
+        "from swarmnode.network.p2pd import PeerOrder\n"
+        "async def main():\n"
+        "    order = PeerOrder(bytes(range(32)), bytes(32), pathlib.Path(sys.argv[1]))\n"
+        "    print((await HivemindPeer.start(order)).process_id, flush=True)\n"
+        "    await asyncio.sleep(60)\n"
+        "asyncio.run(main())\n"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert parent.stdout is not None
+    with parent.stdout:
+        child = psutil.Process(int(parent.stdout.readline()))
+        parent.kill()
+        parent.wait()
+        child.wait(timeout=15)
+
+
+def test_sockets_of_dead_processes_are_swept_and_others_are_not(tmp_path: Path) -> None:
+    with (
+        socket.socket(socket.AF_UNIX) as dead,
+        socket.socket(socket.AF_UNIX) as alive,
+        socket.socket(socket.AF_UNIX) as foreign,
+    ):
+        dead.bind(str(tmp_path / "hivemind-p2pd-dead.sock"))
+        alive.bind(str(tmp_path / "hivemind-p2pclient-alive.sock"))
+        alive.listen()
+        foreign.bind(str(tmp_path / "other.sock"))
+    (tmp_path / "hivemind-p2pd-file.sock").write_text("not a socket")
+    (tmp_path / f"identity-{os.getpid()}-00").write_text("of a living process")
+    (tmp_path / "identity-99999999-00").write_text("of a dead process")
+    with socket.socket(socket.AF_UNIX) as alive:
+        (tmp_path / "hivemind-p2pclient-alive.sock").unlink()
+        alive.bind(str(tmp_path / "hivemind-p2pclient-alive.sock"))
+        alive.listen()
+        assert sweep(tmp_path, time.time()) == 1, "what is younger than a moment may yet listen"
+        assert sweep(tmp_path, time.time() + 60) == 1
+    left = {path.name for path in tmp_path.iterdir()}
+    assert "hivemind-p2pd-dead.sock" not in left
+    assert "identity-99999999-00" not in left
+    assert len(left) == 4
+
+
+def test_sockets_move_to_the_folder_for_temporary_files_where_their_path_is_too_long(
+    tmp_path: Path,
+) -> None:
+    deep = tmp_path / ("d" * 120)
+    assert socket_folder(tmp_path / "home") != deep
+    assert socket_folder(deep).is_dir()
+    deep.mkdir()
+
+    async def scenario() -> None:
+        async with peers(order(1, deep)) as (peer,):
+            assert not list(deep.iterdir())
+            peer.serve(PROTOCOL, echo, 10)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("changes", "on"),
+    [
+        ({"client": True}, {"dhtClient"}),
+        ({"client": False}, {"dhtServer"}),
+        ({"public": True, "client": True}, {"dhtClient", "autonat", "relay", "autoRelay"}),
+        (
+            {"relay": True, "client": False},
+            {"dhtServer", "autonat", "relay", "relayService", "forceReachabilityPublic"},
+        ),
+    ],
+)
+def test_p2pd_opens_only_what_was_asked_for(
+    tmp_path: Path, changes: dict[str, bool], on: set[str]
+) -> None:
+    flags = dict(
+        flag.removeprefix("-").split("=", 1)
+        for flag in arguments(order(1, tmp_path, **changes), tmp_path / "i", tmp_path / "c")
+    )
+    switches = {name for name, value in flags.items() if value == "1"}
+    assert switches == on | {"connManager", "tls", "noise"}
+    off = {"natPortMap", "relayService", "autonat", "relay", "autoRelay", "pubsub", "pprof", "b"}
+    assert off - on == {name for name in off if flags[name] == "0"}
+    assert flags["hostAddrs"] == "/ip4/127.0.0.1/tcp/0"
+    assert "bootstrapPeers" not in flags
+
+
+def test_by_default_p2pd_listens_on_this_machine_alone(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with peers(order(1, tmp_path, client=True)) as (peer,):
+            sockets = psutil.Process(peer.process_id).net_connections("inet")
+            hosts = {each.laddr.ip for each in sockets}
+            assert hosts == {"127.0.0.1"}
+
+    run(scenario)
