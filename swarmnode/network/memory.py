@@ -16,7 +16,7 @@ from typing import Any
 
 from swarmnode.clock import Clock
 from swarmnode.network.shelf import Shelf
-from swarmnode.network.transport import Delivered, TransportError
+from swarmnode.network.transport import UNKNOWN_HEALTH, Delivered, TransportError
 from swarmproto import Bundle, FetchRequest, FetchResponse
 
 Serve = Callable[[FetchRequest], FetchResponse]
@@ -151,20 +151,15 @@ class MemoryTransport:
         """The same keys as on a real network; no bytes are counted, since none are sent."""
         others = self._network.members - 1
         return {
+            **UNKNOWN_HEALTH,
             "state": "connected" if others > 0 else "alone",
             "peer_id": self._address,
             "addresses": [self._address],
             "reachable": True,
             "peers": max(others, 0),
             "known_announcements": self._network.known_announcements,
-            "last_acknowledgement_seconds": None,
-            "restarts": 0,
             "swarm_size": self._network.members,
             "clock_offset_seconds": 0.0,
-            "bytes_in": 0,
-            "bytes_out": 0,
-            "bootstrap": [],
-            "error": "",
         }
 
     async def close(self) -> None:

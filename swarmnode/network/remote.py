@@ -18,7 +18,7 @@ from swarmnode.channel import CallFailed, Channel, ChannelError, ChannelTimedOut
 from swarmnode.clock import Clock
 from swarmnode.network.order import NetworkOrder
 from swarmnode.network.remote_process import Patience, RespawnedProcess
-from swarmnode.network.transport import Delivered, TransportError
+from swarmnode.network.transport import UNKNOWN_HEALTH, Delivered, TransportError
 from swarmproto import (
     Bundle,
     FetchRequest,
@@ -31,30 +31,13 @@ from swarmproto import (
 __all__ = ["NetworkOrder", "RemoteTransport"]
 
 ANNOUNCE_SECONDS = 60.0
-DISCOVER_SECONDS = 30.0
-FETCH_SECONDS = 60.0
-"""Limits of last resort, above those that the network process keeps towards peers."""
+DISCOVER_SECONDS = 20.0
+FETCH_SECONDS = 40.0
+"""Limits of last resort, above those that the network process keeps itself."""
 ASK_SECONDS = 10.0
 """A question that the network process answers without a peer."""
 OWN_BYTES = 64 * 1024 * 1024
 """Of own bundles that are kept for the process's next life, the oldest go first."""
-
-_UNKNOWN: Mapping[str, Any] = {
-    "state": "starting",
-    "peer_id": "",
-    "addresses": [],
-    "reachable": None,
-    "peers": 0,
-    "known_announcements": 0,
-    "last_acknowledgement_seconds": None,
-    "restarts": 0,
-    "swarm_size": 0,
-    "clock_offset_seconds": None,
-    "bytes_in": 0,
-    "bytes_out": 0,
-    "bootstrap": [],
-    "error": "",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +156,7 @@ class RemoteTransport:
         Beyond the keys of Transport: `down_since`, in seconds since 1970, or None.
         """
         restarts = self._process.restarts + self._restarts_inside
-        health = {**_UNKNOWN, **self._health, "restarts": restarts, "down_since": None}
+        health = {**UNKNOWN_HEALTH, **self._health, "restarts": restarts, "down_since": None}
         silent = asyncio.get_running_loop().time() - self._heard
         if self._channel is None and not self._first_attempt.is_set():
             return health
@@ -200,12 +183,12 @@ class RemoteTransport:
     async def bad_peer(self, peer_id: str, seconds: float) -> None:
         """Hang up on a peer and refuse it for so long. Never raises."""
         with contextlib.suppress(TransportError):
-            await self._ask("bad_peer", {"peer_id": peer_id, "seconds": seconds}, ASK_SECONDS)
+            await self._ask("bad_peer", {"peer_id": peer_id, "seconds": seconds}, FETCH_SECONDS)
 
     async def swarm_file(self, swarm_id: bytes, address: str) -> tuple[bytes, Sequence[str]]:
         """Rules and bootstrap addresses of a swarm, asked of a peer. Raises TransportError."""
         asked = {"swarm_id": swarm_id, "address": address}
-        match await self._ask("swarm_file", asked, DISCOVER_SECONDS):
+        match await self._ask("swarm_file", asked, FETCH_SECONDS):
             case {"rules": bytes(rules), "bootstrap": list(bootstrap)}:
                 return rules, bootstrap
             case _:
@@ -232,20 +215,21 @@ class RemoteTransport:
 
     async def _session(self, channel: Channel) -> None:
         """All that is said to one life of the process; raises when it is lost."""
-        await self._begin(channel)
-        kept = self._unexpired()
-        self._channel, self._down_since = channel, None
-        self._first_attempt.set()
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._watch(channel))
-                tasks.create_task(self._save_peers(channel))
+                await self._begin(channel)
+                kept = self._unexpired()
+                self._channel, self._down_since = channel, None
+                self._first_attempt.set()
+                tasks.create_task(self._save_peers())
                 tasks.create_task(self._announce_again(channel, kept))
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from None
         finally:
-            self._channel, self._down_since = None, self._clock.now()
-            self._why_down = "the network process was lost"
+            if self._channel is not None:
+                self._channel, self._down_since = None, self._clock.now()
+                self._why_down = "the network process was lost"
 
     async def _begin(self, channel: Channel) -> None:
         order = self._next_order
@@ -253,38 +237,42 @@ class RemoteTransport:
         self._next_order = replace(self._order, saved_peers=order.saved_peers)
         begun = await channel.call("start", asdict(order), self._patience.start)
         self._next_order = self._next_order.with_drawn_port(begun["addresses"])
-        await self._look(channel)
+        await self._look(channel, self._patience.silence)
+        await self._learn(channel)
 
     async def _watch(self, channel: Channel) -> None:
+        """Ask after the process's health from its birth on. Raises ChannelError when it hangs."""
+        # The first answer comes when all is loaded, which a slow machine needs its time for.
+        await self._look(channel, self._patience.start)
         while True:
             await asyncio.sleep(self._patience.between_looks)
-            await self._look(channel)
+            await self._look(channel, self._patience.silence)
+            if self._channel is channel:
+                await self._learn(channel)
 
-    async def _look(self, channel: Channel) -> None:
-        """Raises ChannelTimedOut when the process hangs."""
-        for method in ("health", "holders"):
-            try:
-                answer = await channel.call(method, {}, self._patience.silence)
-            except ChannelTimedOut as error:
-                raise ChannelTimedOut(f"the network process hung: {error}") from None
-            self._heard = asyncio.get_running_loop().time()
-            if method == "health":
-                self._health = dict(answer)
-                self._restarts_inside = int(answer.get("restarts", 0))
-            else:
-                self._holders = tuple(answer)
+    async def _look(self, channel: Channel, seconds: float) -> None:
+        try:
+            health = await channel.call("health", {}, seconds)
+        except ChannelTimedOut as error:
+            raise ChannelTimedOut(f"the network process hung: {error}") from None
+        except CallFailed:
+            # It answers, which is all that counts here; what was known of it grows old.
+            pass
+        else:
+            self._restarts_inside = int(health.get("restarts", 0))
+            self._health = dict(health)
+        self._heard = asyncio.get_running_loop().time()
 
-    async def _save_peers(self, channel: Channel) -> None:
+    async def _learn(self, channel: Channel) -> None:
+        with contextlib.suppress(ChannelTimedOut, CallFailed):
+            self._holders = tuple(await channel.call("holders", {}, ASK_SECONDS))
+            peers = tuple(await channel.call("saved_peers", {}, ASK_SECONDS))
+            self._next_order = replace(self._next_order, saved_peers=peers)
+
+    async def _save_peers(self) -> None:
         while True:
             await asyncio.sleep(self._patience.between_saves)
-            # What hangs is noticed by its health.
-            with contextlib.suppress(ChannelTimedOut, CallFailed):
-                await self._saved(channel, ASK_SECONDS)
-
-    async def _saved(self, channel: Channel, seconds: float) -> None:
-        peers = tuple(await channel.call("saved_peers", {}, seconds))
-        self._next_order = replace(self._next_order, saved_peers=peers)
-        self._on_saved_peers(peers)
+            self._on_saved_peers(self._next_order.saved_peers)
 
     async def _announce_again(self, channel: Channel, kept: Sequence[_Own]) -> None:
         for own in kept:
@@ -292,8 +280,8 @@ class RemoteTransport:
                 await channel.call("announce", own.payload, ANNOUNCE_SECONDS)
 
     async def _farewell(self, channel: Channel) -> None:
-        with contextlib.suppress(CallFailed):
-            await self._saved(channel, self._patience.stop)
+        if self._channel is channel:
+            self._on_saved_peers(self._next_order.saved_peers)
         await channel.call("stop", {}, self._patience.stop)
 
     def _unexpired(self) -> Sequence[_Own]:

@@ -28,13 +28,13 @@ Talk = Callable[[Channel], Awaitable[None]]
 class Patience:
     """How long what may take, in seconds."""
 
-    start: float = 90.0
-    """The first answer: a peer that loads slowly and whose bootstrap peers are far."""
-    between_looks: float = 2.0
+    start: float = 140.0
+    """Beginning: the process loads slowly and its bootstrap peers are far."""
+    between_looks: float = 1.0
     """From one question after its health to the next."""
-    silence: float = 10.0
+    silence: float = 8.0
     """An answer about its health: above it, the process hangs. With the looks, the pause and a
-    start it stays below the 20 s in which a node is back in its swarm."""
+    start it leaves room for dialling in the 20 s in which a node is back in its swarm."""
     quiet: float = 4.0
     """Without an answer about its health, after which it is told that none comes."""
     first_pause: float = 1.0
@@ -42,7 +42,7 @@ class Patience:
     steady: float = 10.0
     """A life of this length makes the next pause a first one again."""
     between_saves: float = 60.0
-    """From one question after its good peers to the next."""
+    """Of its good peers, in what outlives us."""
     stop: float = 5.0
     """Leaving in good order, before it is killed."""
 
@@ -51,8 +51,8 @@ class RespawnedProcess:
     """`python -m MODULE DESCRIPTOR`, with an empty environment.
 
     `session` is held with each life and ends only by raising: whatever it raises ends that life.
-    `farewell` asks a living process to leave, when this is closed. `ended` is told why a life
-    ended, in one line.
+    `farewell` lets a living process leave in good order, when this is closed. `ended` is told, in
+    one line, why a life ended.
     """
 
     def __init__(
@@ -85,14 +85,13 @@ class RespawnedProcess:
         self._running = asyncio.get_running_loop().create_task(self._run(), name=self._module)
 
     async def close(self) -> None:
-        """End it: in good order where it can, by force after `patience.stop`."""
+        """End it, after the farewell; one that hangs has `patience.stop` to answer that."""
         self._closing = True
         if self._running is None:
             return
         if self._channel is not None:
             with contextlib.suppress(ChannelError):
                 await self._farewell(self._channel)
-                await asyncio.wait({self._running}, timeout=self._patience.stop)
         self._running.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._running

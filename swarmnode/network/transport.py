@@ -27,6 +27,31 @@ class Delivered:
     """Id of the peer that delivered it; empty when unknown, and for the author's own record."""
 
 
+UNKNOWN_HEALTH: Mapping[str, Any] = {
+    "state": "starting",
+    "peer_id": "",
+    "addresses": [],
+    "reachable": None,
+    "peers": 0,
+    "known_announcements": 0,
+    "last_acknowledgement_seconds": None,
+    "restarts": 0,
+    "swarm_size": 0,
+    "clock_offset_seconds": None,
+    "bytes_in": 0,
+    "bytes_out": 0,
+    "bootstrap": [],
+    "error": "",
+}
+"""Health of which nothing is known yet; all values are plain.
+
+`state` is starting, alone, connected or down; `reachable` a bool or None (unknown); `peers` those
+connected; `last_acknowledgement_seconds` an age or None (never); `swarm_size` an estimate;
+`clock_offset_seconds` the median of the peers' clocks minus ours or None (unknown); `bootstrap`
+mappings of address, connected and failures; `error` one line, empty for none.
+"""
+
+
 class Transport(Protocol):
     """A node's access to one swarm. Every call ends within the transport's own time limit."""
 
@@ -61,14 +86,7 @@ class Transport(Protocol):
         """
 
     async def health(self) -> Mapping[str, Any]:
-        """Plain values, at once.
-
-        `state` (starting, alone, connected or down), `peer_id`, `addresses`, `reachable` (None:
-        unknown), `peers` (connected), `known_announcements`, `last_acknowledgement_seconds` (age;
-        None: never), `restarts`, `swarm_size` (estimate), `clock_offset_seconds` (median of the
-        peers' clocks minus ours; None: unknown), `bytes_in`, `bytes_out`, `bootstrap` (mappings of
-        address, connected, failures), `error` (one line; empty: none).
-        """
+        """How it stands, at once: the keys of UNKNOWN_HEALTH, and perhaps more."""
 
     async def close(self) -> None:
         """Leave."""

@@ -111,7 +111,7 @@ def lives(process_id: int) -> bool:
 
 
 def test_every_method_reaches_the_network_process_and_its_answers_come_back(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario() -> None:
         async with scene(tmp_path) as here:
@@ -140,11 +140,8 @@ def test_every_method_reaches_the_network_process_and_its_answers_come_back(
         assert here.said("stop") == [[]]
         assert here.saved[-1] == ("a good peer",)
 
-    os.environ["A_SECRET"] = "1"
-    try:
-        run(scenario())
-    finally:
-        del os.environ["A_SECRET"]
+    monkeypatch.setenv("A_SECRET", "1")
+    run(scenario())
 
 
 @pytest.mark.parametrize(
