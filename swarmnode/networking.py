@@ -21,14 +21,16 @@ import uvloop
 
 from swarmnode.channel import Channel, Handlers
 from swarmnode.clock import Clock, SystemClock
+from swarmnode.network.checked_order import BadOrder, assumed_dialable, checked_order
 from swarmnode.network.dialback import speaks_libp2p
 from swarmnode.network.hivemind_dht import HivemindPeer
 from swarmnode.network.membership import Belonging, Membership
-from swarmnode.network.orders import BadOrder, StartOrder
+from swarmnode.network.order import NetworkOrder
 from swarmnode.network.p2pd import PeerOrder
 from swarmnode.network.peer import Peer
 from swarmnode.network.swarm_file import swarm_file
 from swarmnode.process import die_with_parent, inherited_socket
+from swarmproto import SwarmRules
 
 METHOD_SECONDS: Final[Mapping[str, float]] = {
     "start": 130.0,
@@ -73,8 +75,7 @@ class Networking:
         """Join the swarm; raises on a bad order, a port in use, a second start."""
         if self._membership is not None:
             raise BadOrder("the network was started already")
-        order = StartOrder.of(payload)
-        membership = self._membership = self._member(order)
+        membership = self._membership = self._member(*checked_order(payload))
         try:
             await membership.start()
         except BaseException:
@@ -160,14 +161,17 @@ class Networking:
             raise BadOrder("the network was not started")
         return self._membership
 
-    def _member(self, order: StartOrder) -> Membership:
+    def _member(self, order: NetworkOrder, rules: SwarmRules | None) -> Membership:
+        settled = order
+
         async def build(server: bool) -> Peer:
-            return await self._build_peer(
+            nonlocal settled
+            peer = await self._build_peer(
                 PeerOrder(
                     private_key=order.private_key,
                     swarm_id=order.swarm_id,
                     folder=Path(order.folder),
-                    listen=order.listen,
+                    listen=settled.listen,
                     announce_addresses=order.announce_addresses,
                     bootstrap=order.bootstrap,
                     client=not server,
@@ -175,15 +179,18 @@ class Networking:
                     relay=order.relay,
                 )
             )
+            # What we announced names the port that was drawn, so the next peer should have it too.
+            settled = order.with_drawn_port(peer.addresses)
+            return peer
 
         belonging = Belonging(
             private_key=order.private_key,
             swarm_id=order.swarm_id,
-            rules=order.rules,
-            rules_bytes=order.rules_bytes,
-            bootstrap=order.bootstrap,
-            saved_peers=order.saved_peers,
-            assumed_dialable=order.assumed_dialable,
+            rules=rules,
+            rules_bytes=order.rules,
+            bootstrap=tuple(order.bootstrap),
+            saved_peers=tuple(order.saved_peers),
+            assumed_dialable=assumed_dialable(order),
             may_demote=not (order.test_network or order.relay),
         )
         return Membership(belonging, build, clock=self._clock, rng=self._rng, probe=speaks_libp2p)

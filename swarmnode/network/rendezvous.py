@@ -57,10 +57,15 @@ class Pace:
     call_seconds: float = 8.0
     retry_seconds: float = 5.0
     """Until an announcement that nobody acknowledged is stored again."""
+    idle_seconds: float = 30.0
+    """Until looks are made though nobody calls discover, so that others can ask us."""
 
 
 class Rendezvous:
-    """One node's announcing and discovering; `run` must be running for it to stay announced."""
+    """One node's announcing and discovering; `run` must be running for it to stay announced.
+
+    Built inside the running loop.
+    """
 
     def __init__(
         self,
@@ -89,6 +94,8 @@ class Rendezvous:
         self._handed_out: OrderedDict[bytes, None] = OrderedDict()
         self._looked_at = {"dht": -1e9, "peers": -1e9}
         self._looks: dict[str, asyncio.Task[None]] = {}
+        self._storing = asyncio.Lock()
+        self._begun = clock.now()
         self._since: dict[str, float] = {}
         self.estimate = SizeEstimate()
         self.last_acknowledged: float | None = None
@@ -104,16 +111,20 @@ class Rendezvous:
             return False
         self._latest = announcement
         self._own.append(announcement.encoded)
-        return await self._store()
+        async with self._storing:
+            return await self._store(announcement)
 
     async def run(self) -> None:
         """Keep our latest announcement stored while it is fresh, until cancelled."""
         while True:
             await self._clock.sleep(1.0)
-            now = self._clock.now()
-            fresh = self._latest is not None and self._latest.expires > (now + 1) * 1000
-            if fresh and self._stored_bucket != bucket_of(now) and now >= self._retry_at:
-                await self._store()
+            async with self._storing:
+                now, latest = self._clock.now(), self._latest
+                due = self._stored_bucket != bucket_of(now) and now >= self._retry_at
+                if latest is not None and latest.expires > (now + 1) * 1000 and due:
+                    await self._store(latest)
+            if now - max(self._begun, *self._looked_at.values()) > self._pace.idle_seconds:
+                self._begin_looks()
 
     def restored(self) -> None:
         """The peer was built anew: what was stored before may be gone."""
@@ -145,9 +156,7 @@ class Rendezvous:
             look.cancel()
         await asyncio.gather(*looks, return_exceptions=True)
 
-    async def _store(self) -> bool:
-        announcement = self._latest
-        assert announcement is not None
+    async def _store(self, announcement: Announcement) -> bool:
         bucket = bucket_of(self._clock.now())
         keys = publishing_keys(self._swarm_id, self._public_key, bucket, self.estimate.level)
         expires = announcement.expires / 1000

@@ -162,16 +162,11 @@ def test_dialling_back_is_limited_and_malformed_requests_get_nothing() -> None:
 
 
 def test_the_majority_of_peers_is_believed() -> None:
-    found = Reachability()
-    assert found.proven is None
-    found.vote("a", True)
-    assert found.proven is True
-    found.vote("b", False)
-    assert found.proven is None
-    found.vote("c", False)
-    assert found.proven is False
-    found.vote("c", True)
-    assert found.proven is True
+    found, seen = Reachability(), []
+    for peer, reached in (("a", True), ("b", False), ("c", False), ("c", True)):
+        seen.append(found.proven)
+        found.vote(peer, reached)
+    assert [*seen, found.proven] == [None, True, None, False, True]
 
 
 def test_a_port_speaks_libp2p_only_if_it_answers_so() -> None:

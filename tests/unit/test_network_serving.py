@@ -60,9 +60,11 @@ class Node:
     shelf: Shelf
     serving: Serving
 
-    def offer(self, of: Bundle, peer: str = "giver", **changed: bytes) -> OfferResponse:
-        made = {"announcement": announcement(KEY, of), "header_bytes": of.header_bytes, **changed}
-        request = OfferRequest(made["announcement"], made["header_bytes"], of.group_bytes)
+    def offer(
+        self, of: Bundle, peer: str = "giver", announced: bytes | None = None
+    ) -> OfferResponse:
+        announced = announcement(KEY, of) if announced is None else announced
+        request = OfferRequest(announced, of.header_bytes, of.group_bytes)
         return decode_offer_response(self.serving.offer(peer, encode_offer_request(request)))
 
     def fetch(self, of: Bundle, *positions: int, peer: str = "asker") -> FetchResponse:
@@ -99,32 +101,30 @@ def test_an_offer_is_held_served_and_made_known() -> None:
     assert here.serving.served.of("asker") == bundle_size(made)
 
 
-def refusals() -> dict[str, tuple[Bundle, dict[str, bytes]]]:
+def refusals() -> dict[str, tuple[Bundle, bytes | None]]:
     made, other = bundle(KEY), bundle(private_key(2))
-    tampered = replace(made, group_bytes=(made.group_bytes[0], other.group_bytes[0]))
     unruled = bundle(KEY, task="bf")
-    many = bundle(KEY, groups=9)
+    tampered = replace(made, group_bytes=(made.group_bytes[0], other.group_bytes[0]))
     fewer = replace(made, group_bytes=made.group_bytes[:1])
-    forged = announcement(private_key(2), made)
     return {
-        "hash": (tampered, {}),
-        "rules": (unruled, {"announcement": announcement(KEY, unruled, task="bf")}),
-        "another_task": (unruled, {}),
-        "rules_many": (many, {}),
-        "another_size": (fewer, {"announcement": announcement(KEY, made)}),
-        "another_bundle": (made, {"announcement": announcement(KEY, other)}),
-        "another_key": (made, {"announcement": forged}),
-        "expired": (made, {"announcement": announcement(KEY, made, created=NOW - 400)}),
-        "early": (made, {"announcement": announcement(KEY, made, created=NOW + 400)}),
-        "truncated": (made, {"announcement": b"x"}),
+        "hash": (tampered, announcement(KEY, tampered)),
+        "rules": (unruled, announcement(KEY, unruled, task="bf")),
+        "another_task": (unruled, None),
+        "rules_many": (bundle(KEY, groups=9), None),
+        "another_size": (fewer, announcement(KEY, made)),
+        "another_bundle": (made, announcement(KEY, other)),
+        "another_key": (made, announcement(private_key(2), made)),
+        "expired": (made, announcement(KEY, made, created=NOW - 400)),
+        "early": (made, announcement(KEY, made, created=NOW + 400)),
+        "truncated": (made, b"x"),
     }
 
 
 @pytest.mark.parametrize("reason", refusals())
 def test_an_offer_that_is_not_what_it_says_is_refused_and_nothing_is_held(reason: str) -> None:
     here = node()
-    made, changed = refusals()[reason]
-    assert here.offer(made, **changed) == OfferResponse("refused", 0)
+    made, announced = refusals()[reason]
+    assert here.offer(made, announced=announced) == OfferResponse("refused", 0)
     assert here.serving.counts == {f"offer/{reason.removesuffix('_many')}": 1}
     assert here.shelf.bytes_held("offered") == 0
     assert here.discover() == 0

@@ -1,0 +1,462 @@
+"""Members of a swarm in virtual time, over peers that are faked: finding, fetching, surviving."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import pytest
+
+from swarmnode.clock import Clock, VirtualClock
+from swarmnode.network.membership import Belonging, Membership
+from swarmnode.network.peer import PeerUnreachable, peer_id_of
+from swarmnode.network.shards import bucket_of
+from swarmproto import (
+    Bundle,
+    FetchRequest,
+    FetchResponse,
+    bundle_id,
+    decode_fetch_response,
+    encode_fetch_request,
+    public_key_of,
+)
+from tests.unit.network_fake import FakePeer, FakeWorld, builder
+from tests.unit.network_made import (
+    NOW,
+    RULES,
+    RULES_BYTES,
+    SWARM,
+    announcement,
+    bundle,
+    private_key,
+)
+from tests.unit.network_time import SkewedClock, in_virtual_time
+
+
+def peer_id(number: int) -> str:
+    return peer_id_of(public_key_of(private_key(number)))
+
+
+def address(number: int) -> str:
+    return f"/ip4/127.0.0.1/tcp/{4000 + number}/p2p/{peer_id(number)}"
+
+
+@dataclass
+class Fake:
+    """A world and its members by number."""
+
+    clock: VirtualClock
+    world: FakeWorld
+    members: dict[int, Membership] = field(default_factory=dict)
+
+    def peer(self, number: int) -> FakePeer:
+        return self.world.peers[peer_id(number)]
+
+    def links(self, number: int) -> int:
+        return len(self.peer(number).links)
+
+    async def publish(self, number: int, *, sequence: int = 1, life: float = 300.0) -> Bundle:
+        key, member = private_key(number), self.members[number]
+        made = bundle(key, sequence=sequence)
+        now = self.clock.now()
+        holders = tuple(member.holders())
+        sealed = announcement(key, made, created=now, life=life, holders=holders)
+        await member.announce(sealed, made.header_bytes, made.group_bytes, now + life)
+        return made
+
+    async def fetch(self, number: int, holder: str, wanted: Bundle) -> FetchResponse:
+        request = encode_fetch_request(FetchRequest(SWARM, bundle_id(wanted.header_bytes), (0, 1)))
+        return decode_fetch_response(await self.members[number].fetch(holder, request))
+
+    async def found(self, number: int, count: int = 64) -> set[bytes]:
+        entries = await self.members[number].discover(count)
+        return {entry.announcement.public_key for entry in entries}
+
+    async def until(self, holds: Callable[[], bool], seconds: float) -> float:
+        """Wait until something holds; how long it took."""
+        begun = self.clock.now()
+        while not holds():
+            assert self.clock.now() - begun < seconds, "it did not come about"
+            await asyncio.sleep(0.5)
+        return self.clock.now() - begun
+
+
+class Members:
+    """Starts members and runs them."""
+
+    def __init__(self, fake: Fake) -> None:
+        self.fake = fake
+        self._running: list[asyncio.Task[None]] = []
+
+    async def join(
+        self,
+        number: int,
+        *bootstrap: int,
+        saved: tuple[int, ...] = (),
+        assumed: bool = True,
+        clock: Clock | None = None,
+    ) -> Membership:
+        async def probe(_host: str, port: int) -> bool:
+            reached = {
+                int(each.addresses[0].split("/")[4])
+                for each in self.fake.world.peers.values()
+                if each.peer_id not in self.fake.world.undialable
+            }
+            return port in reached
+
+        key = private_key(number)
+        member = Membership(
+            Belonging(
+                private_key=key,
+                swarm_id=SWARM,
+                rules=RULES,
+                rules_bytes=RULES_BYTES,
+                bootstrap=tuple(map(address, bootstrap)),
+                saved_peers=tuple(map(address, saved)),
+                assumed_dialable=assumed,
+                may_demote=True,
+            ),
+            builder(self.fake.world, key, 4000 + number),
+            clock=clock or self.fake.clock,
+            rng=random.Random(number),
+            probe=probe,
+        )
+        self.fake.members[number] = member
+        await member.start()
+        self._running.append(asyncio.ensure_future(member.run()))
+        return member
+
+    async def close(self) -> None:
+        for task in self._running:
+            task.cancel()
+        results = await asyncio.gather(*self._running, return_exceptions=True)
+        assert all(isinstance(each, asyncio.CancelledError) for each in results), results
+        for member in self.fake.members.values():
+            await member.close()
+
+
+@asynccontextmanager
+async def members(clock: VirtualClock) -> AsyncIterator[tuple[Fake, Members]]:
+    fake = Fake(clock, FakeWorld(clock.now))
+    joining = Members(fake)
+    try:
+        yield fake, joining
+    finally:
+        await joining.close()
+
+
+def test_members_find_each_others_bundles_and_fetch_them_from_their_publisher() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        async with members(clock) as (fake, joining):
+            for number in (1, 2, 3):
+                await joining.join(number, 1)
+            await asyncio.sleep(5)
+            made = await fake.publish(2)
+            assert await fake.found(3) == {public_key_of(private_key(2))}
+            response = await fake.fetch(3, address(2), made)
+            assert response.groups == tuple(enumerate(made.group_bytes))
+            assert fake.members[2].health()["last_acknowledgement_seconds"] < 5
+            assert await fake.found(2) == set(), "our own are no news"
+
+    in_virtual_time(scenario)
+
+
+def test_peers_that_are_connected_tell_what_the_dht_has_lost() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        async with members(clock) as (fake, joining):
+            for number in (1, 2, 3):
+                await joining.join(number, 1)
+            await asyncio.sleep(5)
+            await fake.publish(2)
+            await asyncio.sleep(35)  # the bootstrap peer looks by itself
+            for number in (1, 2, 3):
+                fake.peer(number).records.clear()
+            found: set[bytes] = set()
+            for _ in range(4):
+                await asyncio.sleep(4)
+                found |= await fake.found(3)
+            assert found == {public_key_of(private_key(2))}
+
+    in_virtual_time(scenario)
+
+
+def test_an_announcement_stays_in_the_buckets_of_its_life_and_no_longer() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        async with members(clock) as (fake, joining):
+            for number in (1, 2):
+                await joining.join(number, 1)
+            await asyncio.sleep(5)
+            await fake.publish(2, life=150.0)
+            await asyncio.sleep(600)
+            buckets = {int(key.split("/")[2]) - bucket_of(NOW) for key, _ in fake.world.stored}
+            assert buckets == {0, 1, 2}
+            assert len(fake.world.stored) == 3, fake.world.stored
+
+    in_virtual_time(scenario)
+
+
+def test_what_nobody_acknowledged_is_stored_again_until_somebody_does() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        async with members(clock) as (fake, joining):
+            alone = await joining.join(2, 1)
+            await fake.publish(2)
+            await asyncio.sleep(20)
+            assert alone.health()["state"] == "alone"
+            assert alone.rendezvous.last_acknowledged is None
+            await joining.join(1)
+            await fake.until(lambda: alone.rendezvous.last_acknowledged is not None, 90)
+
+    in_virtual_time(scenario)
+
+
+def test_many_that_start_at_once_become_one_component() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        async with members(clock) as (fake, joining):
+            fake.world.down_addresses.add(address(1))
+            # Two that know one another, and two others; all know the bootstrap, which is down.
+            for number, other in ((2, 3), (3, 2), (4, 5), (5, 4)):
+                await joining.join(number, 1, saved=(other,))
+            await joining.join(1)
+            await asyncio.sleep(30)
+            assert [fake.links(number) for number in (2, 4)] == [1, 1]
+            fake.world.down_addresses.clear()
+            await fake.until(lambda: fake.links(1) == 4, 61)
+
+    in_virtual_time(scenario)
+
+
+def test_a_dead_peer_is_built_again_with_its_handlers_records_and_announcement() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        async with members(clock) as (fake, joining):
+            for number in (1, 2, 3):
+                await joining.join(number, 1)
+            await asyncio.sleep(5)
+            made = await fake.publish(2)
+            before, held = fake.peer(2), dict(fake.peer(2).records)
+            stored = len(fake.world.stored)
+            before.kill()
+            await fake.until(lambda: fake.members[2].health()["restarts"] == 1, 1)
+            await fake.until(lambda: fake.members[2].health()["state"] == "connected", 5)
+            after = fake.peer(2)
+            assert after is not before
+            assert before.closed
+            assert after.records == held
+            await fake.until(lambda: len(fake.world.stored) > stored, 5)
+            assert (await fake.fetch(3, address(2), made)).status == "ok"
+
+    in_virtual_time(scenario)
+
+
+def test_building_is_tried_again_for_ever_with_growing_waits_and_says_why() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        async with members(clock) as (fake, joining):
+            member = await joining.join(1)
+            build, tries = member.peer._build, []
+
+            async def failing(server: bool) -> FakePeer:
+                tries.append(clock.now())
+                if len(tries) < 10:
+                    raise OSError("no p2pd today\nand more")
+                made = await build(server)
+                assert isinstance(made, FakePeer)
+                return made
+
+            member.peer._build = failing
+            fake.peer(1).kill()
+            await fake.until(lambda: len(tries) == 3, 60)
+            assert member.health()["state"] == "down"
+            assert member.health()["error"] == "OSError: no p2pd today"
+            await fake.until(lambda: member.health()["state"] == "alone", 600)
+            waits = [round(b - a) for a, b in pairwise(tries)]
+            assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+            assert member.health()["error"] == ""
+
+    in_virtual_time(scenario)
+
+
+def test_a_node_that_nobody_can_dial_supplies_its_bundle_through_others() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        async with members(clock) as (fake, joining):
+            fake.world.undialable.add(peer_id(2))
+            for number in (1, 3):
+                await joining.join(number, 1)
+            hidden = await joining.join(2, 1, assumed=False)
+            await fake.until(lambda: hidden.company.reachable is False, 60)
+            assert not fake.peer(2).server
+            assert address(1) in hidden.holders()
+            assert address(2) not in hidden.holders()
+            made = await fake.publish(2)
+            assert await fake.found(3) == {public_key_of(private_key(2))}
+            assert (await fake.fetch(3, address(1), made)).groups == tuple(
+                enumerate(made.group_bytes)
+            )
+            with pytest.raises(PeerUnreachable):
+                await fake.fetch(3, address(2), made)
+
+    in_virtual_time(scenario)
+
+
+def test_a_client_becomes_a_server_once_a_peer_has_dialled_it() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        async with members(clock) as (fake, joining):
+            await joining.join(1)
+            member = await joining.join(2, 1, assumed=False)
+            assert not fake.peer(2).server
+            assert member.holders() == []
+            await fake.until(lambda: fake.peer(2).server, 20)
+            await fake.until(lambda: member.health()["state"] == "connected", 20)
+            assert member.holders() == [address(2)]
+            await asyncio.sleep(600)
+            assert member.health()["restarts"] == 1
+
+    in_virtual_time(scenario)
+
+
+def test_one_who_denies_that_we_can_be_dialled_is_not_believed_alone() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        async with members(clock) as (fake, joining):
+            await joining.join(1)
+            member = await joining.join(2, 1)
+            fake.world.undialable.add(peer_id(2))
+            await asyncio.sleep(60)
+            assert member.company.reachable is False
+            assert fake.peer(2).server
+            await joining.join(3, 1, 2)
+            fake.world.connect(fake.peer(2), address(3))
+            await fake.until(lambda: not fake.peer(2).server, 120)
+
+    in_virtual_time(scenario)
+
+
+def test_whoever_is_heard_of_is_dialled_so_that_the_bootstrap_peer_may_die() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        async with members(clock) as (fake, joining):
+            for number in (1, 2, 3, 4):
+                await joining.join(number, 1)
+            await asyncio.sleep(5)
+            for number in (2, 3, 4):
+                await fake.publish(number)
+                await fake.found(number)
+            for number in (2, 3, 4):
+                await fake.found(number)
+            await fake.until(lambda: all(fake.links(number) == 3 for number in (2, 3, 4)), 30)
+            fake.world.down_addresses.add(address(1))
+            fake.peer(1).kill()
+            made = await fake.publish(2, sequence=2)
+            await asyncio.sleep(4)
+            assert public_key_of(private_key(2)) in await fake.found(3)
+            assert (await fake.fetch(3, address(2), made)).status == "ok"
+            saved = set(fake.members[3].saved_peers())
+            assert {address(2), address(4)} & saved
+
+    in_virtual_time(scenario)
+
+
+def test_a_node_whose_bootstrap_is_gone_rejoins_through_saved_peers() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        async with members(clock) as (fake, joining):
+            await joining.join(2)
+            member = await joining.join(3, 1, saved=(2,))
+            await fake.until(lambda: member.health()["state"] == "connected", 10)
+            (bootstrap,) = member.health()["bootstrap"]
+            assert bootstrap["address"] == address(1)
+            assert not bootstrap["connected"]
+            assert bootstrap["failures"] >= 1
+
+    in_virtual_time(scenario)
+
+
+def test_a_silent_peer_costs_no_more_than_its_time_limit() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        async with members(clock) as (fake, joining):
+            for number in (1, 2):
+                await joining.join(number, 1)
+            await asyncio.sleep(5)
+            made = await fake.publish(1)
+            fake.world.silent.add(peer_id(1))
+            begun = clock.now()
+            with pytest.raises(PeerUnreachable):
+                await fake.fetch(2, address(1), made)
+            assert clock.now() - begun <= 10
+            begun = clock.now()
+            await fake.found(2)
+            assert clock.now() - begun <= 2
+
+    in_virtual_time(scenario)
+
+
+def test_a_bad_peer_is_neither_served_nor_asked_and_hung_up_on() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        async with members(clock) as (fake, joining):
+            for number in (1, 2):
+                await joining.join(number, 1)
+            await asyncio.sleep(5)
+            made = await fake.publish(2)
+            await fake.members[2].bad_peer(peer_id(1), 3600)
+            with pytest.raises(PeerUnreachable):
+                await fake.fetch(2, address(1), made)
+            await asyncio.sleep(3)
+            assert (await fake.fetch(1, address(2), made)).status == "busy"
+
+    in_virtual_time(scenario)
+
+
+def test_strangers_addresses_do_not_lead_to_our_own_machine_or_to_ourselves() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        async with members(clock) as (fake, joining):
+            await joining.join(1)
+            member = await joining.join(2, 1)
+            made = bundle(private_key(1))
+            public = f"/ip4/192.0.2.1/tcp/1/p2p/{peer_id(2)}"
+            member.peer.addresses = [public]
+            for holder in (address(1), public, "/ip4/192.0.2.1/tcp/1", "nonsense", ""):
+                with pytest.raises(PeerUnreachable, match="not an address that we dial"):
+                    await fake.fetch(2, holder, made)
+
+    in_virtual_time(scenario)
+
+
+def test_a_node_with_a_wrong_clock_is_told_and_nobody_else_is() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        async with members(clock) as (fake, joining):
+            for number in (1, 2, 3):
+                await joining.join(number, 1)
+            await joining.join(4, 1, clock=SkewedClock(clock, 600.0))
+            for number in (2, 3):
+                fake.world.connect(fake.peer(4), address(number))
+            for sequence in range(1, 8):
+                for number in (1, 2, 3):
+                    await fake.publish(number, sequence=sequence)
+                for _ in range(5):
+                    await asyncio.sleep(4)
+                    for number in (1, 2, 3, 4):
+                        await fake.found(number)
+            offset = fake.members[4].health()["clock_offset_seconds"]
+            assert -630 < offset < -595
+            for number in (1, 2, 3):
+                own = fake.members[number].health()["clock_offset_seconds"]
+                assert own is None or abs(own) < 30
+
+    in_virtual_time(scenario)
+
+
+def test_traffic_is_paced_however_often_the_daemon_looks() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        async with members(clock) as (fake, joining):
+            for number in (1, 2, 3):
+                await joining.join(number, 1)
+            await asyncio.sleep(5)
+            for number in (1, 2):
+                await fake.publish(number)
+            for _ in range(600):
+                await asyncio.sleep(0.1)
+                await fake.found(3)
+            looks = fake.members[3].rendezvous.counts
+            assert looks["dht/looks"] <= 5
+            assert looks["peers/looks"] <= 42
+
+    in_virtual_time(scenario)
