@@ -1,4 +1,4 @@
-"""Every place on disk, per operating system; SWARMNODE_HOME puts all of them under one folder.
+"""Every place on disk, per operating system; SWARMNODE_HOME puts the node's own under one folder.
 
 Creates nothing.
 """
@@ -18,3 +18,18 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
     if home := environment.get(HOME_VARIABLE):
         return Path(home) / "cache"
     return platformdirs.user_cache_path("swarmnode")
+
+
+def home_folder(environment: Mapping[str, str]) -> Path:
+    """What can't be made again: the key, checkpoints, the store. One node at a time works in it."""
+    if home := environment.get(HOME_VARIABLE):
+        return Path(home).absolute()
+    return platformdirs.user_data_path("swarmnode")
+
+
+def locks_folder(user: int) -> Path:
+    """Where the homes of one user on this machine see each other, whatever their environment.
+
+    The same for a login shell and for a service, which XDG_RUNTIME_DIR and TMPDIR are not.
+    """
+    return Path("/tmp") / f"swarmnode-{user}"

@@ -1,0 +1,242 @@
+"""Swarm files: a swarm's rules and where to find it, as TOML that people read, send and edit.
+
+    swarm_id = "5f1c…"                        # follows from the rules; checked against them
+    bootstrap = ["/ip4/192.0.2.7/tcp/4001/p2p/12D3KooW…"]
+
+    [rules]
+    name = "a few friends"
+    tasks = ["base_conversion:easy", "bf:easy"]
+    completions_min = 2
+    …
+
+Knows no network. A file in the home is called NAME.toml; the name follows from the one in the
+rules, which strangers may have chosen, and is safe as a file's. Addresses may change, rules never:
+other rules are another swarm.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from swarmproto import (
+    ADDRESS_BYTES_MAX,
+    BOOTSTRAP_ADDRESSES_MAX,
+    SwarmRules,
+    WireError,
+    encode_rules,
+    swarm_id,
+)
+
+_HEADER = """\
+# A swarm of swarmnode. Whoever has this file can join: swarmnode swarm join FILE
+# The id follows from the rules, so that these never change; bootstrap addresses may.
+"""
+_MOST_FILE_BYTES = 256 * 1024
+_NAME_LENGTH = 48
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_ADDRESS = re.compile(r"/[!-~]+/p2p/[!-~]+")
+
+
+class SwarmFileError(Exception):
+    """A swarm file cannot be used; the text is one line that names the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class SwarmFile:
+    """A swarm: its rules, and addresses of peers to start from."""
+
+    rules: SwarmRules
+    bootstrap: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raises SwarmFileError for rules or addresses that no swarm can have."""
+        try:
+            encode_rules(self.rules)
+        except WireError as error:
+            raise SwarmFileError(f"no swarm can have these rules: {error}") from error
+        if len(self.bootstrap) > BOOTSTRAP_ADDRESSES_MAX:
+            raise SwarmFileError(f"name at most {BOOTSTRAP_ADDRESSES_MAX} bootstrap addresses")
+        for address in self.bootstrap:
+            if len(address) > ADDRESS_BYTES_MAX or _ADDRESS.fullmatch(address) is None:
+                raise SwarmFileError(
+                    f"{address[:ADDRESS_BYTES_MAX]!r} is no bootstrap address; they look like "
+                    "/ip4/192.0.2.7/tcp/4001/p2p/12D3KooW…"
+                )
+
+    @property
+    def swarm_id(self) -> bytes:
+        """32 bytes: the hash of the rules."""
+        return swarm_id(self.rules)
+
+    @property
+    def text(self) -> str:
+        """The TOML."""
+        rules = {
+            field.name: _toml(getattr(self.rules, field.name))
+            for field in fields(self.rules)
+            if field.name != "tasks"
+        }
+        tasks = _toml([f"{task}:{level}" for task, level in self.rules.tasks])
+        lines = [f"{name} = {value}" for name, value in (*rules.items(), ("tasks", tasks))]
+        return (
+            f"{_HEADER}swarm_id = {_toml(self.swarm_id.hex())}\n"
+            f"bootstrap = {_toml(self.bootstrap)}\n\n[rules]\n" + "\n".join(lines) + "\n"
+        )
+
+
+def _toml(value: str | int | Sequence[str]) -> str:
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, str):
+        # JSON's strings are TOML's, but for the one control character that JSON lets be.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if not value:
+        return "[]"
+    return "[\n" + "".join(f"    {_toml(each)},\n" for each in value) + "]"
+
+
+def parse_swarm_file(text: str, source: str) -> SwarmFile:
+    """A swarm out of TOML; `source` names it in errors. Raises SwarmFileError."""
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SwarmFileError(f"{source} is not valid TOML: {error}") from error
+    try:
+        _only(content, {"swarm_id", "bootstrap", "rules"})
+        swarm = SwarmFile(_rules(content["rules"]), _texts(content.get("bootstrap", [])))
+        claimed = content.get("swarm_id")
+    except KeyError as error:
+        raise SwarmFileError(
+            f"{source} has no {error.args[0]!r}; take the file as it was given to you"
+        ) from error
+    except (ValueError, SwarmFileError) as error:
+        raise SwarmFileError(f"{source}: {error}") from error
+    if claimed is not None and claimed != swarm.swarm_id.hex():
+        raise SwarmFileError(
+            f"{source}: the rules are not those of the swarm that it names: take the file as it "
+            "was given to you, or drop the line swarm_id to make another swarm"
+        )
+    return swarm
+
+
+def _rules(table: object) -> SwarmRules:
+    """Raises KeyError and ValueError."""
+    if not isinstance(table, dict):
+        raise ValueError("[rules] must be a table")
+    names = {field.name for field in fields(SwarmRules)}
+    _only(table, names)
+    tasks = []
+    for text in _texts(table["tasks"]):
+        task, _, level = text.partition(":")
+        tasks.append((task, level))
+    numbers = {name: table[name] for name in names - {"name", "tasks"}}
+    for name, value in numbers.items():
+        if type(value) is not int:
+            raise ValueError(f"{name} must be a whole number")
+    if not isinstance(table["name"], str):
+        raise ValueError("name must be a text")
+    return SwarmRules(name=table["name"], tasks=tuple(sorted(set(tasks))), **numbers)
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ValueError("tasks and bootstrap must be lists of texts")
+    return tuple(value)
+
+
+def _only(table: Mapping[str, Any], known: set[str]) -> None:
+    if unknown := sorted(set(table) - known):
+        raise ValueError(f"unknown {unknown[0]!r}; there are {', '.join(sorted(known))}")
+
+
+def read_swarm_file(path: Path) -> SwarmFile:
+    """Raises SwarmFileError."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MOST_FILE_BYTES + 1)
+        if len(content) > _MOST_FILE_BYTES:
+            raise SwarmFileError(f"{path} is too large for a swarm file")
+        return parse_swarm_file(content.decode("utf-8"), str(path))
+    except OSError as error:
+        raise SwarmFileError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SwarmFileError(f"{path} is no text in UTF-8") from error
+
+
+def save_swarm(folder: Path, swarm: SwarmFile) -> str:
+    """Put a swarm among those of the home; the name it has there. Raises SwarmFileError.
+
+    Its addresses replace those that the same swarm had. Another swarm that has the name already
+    stays; this one's name then ends in the first digits of its id.
+    """
+    plain = _plain_name(swarm)
+    name = plain if _is_free(folder / f"{plain}.toml", swarm) else _with_id(plain, swarm)
+    path = folder / f"{name}.toml"
+    temporary = folder / f".{name}.{os.getpid()}"
+    try:
+        temporary.write_text(swarm.text, encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        raise SwarmFileError(f"{path} cannot be written: {error.strerror}") from error
+    return name
+
+
+def _plain_name(swarm: SwarmFile) -> str:
+    plain = re.sub(r"[^a-z0-9]+", "-", swarm.rules.name.lower()).strip("-")[:_NAME_LENGTH]
+    return plain or f"swarm-{swarm.swarm_id.hex()[:8]}"
+
+
+def _with_id(plain: str, swarm: SwarmFile) -> str:
+    return f"{plain}-{swarm.swarm_id.hex()[:8]}"
+
+
+def _is_free(path: Path, swarm: SwarmFile) -> bool:
+    """Whether nothing is there, or the same swarm; a file that can't be read is left alone."""
+    if not path.exists():
+        return True
+    try:
+        return read_swarm_file(path).swarm_id == swarm.swarm_id
+    except SwarmFileError:
+        return False
+
+
+def load_swarm(folder: Path, name: str) -> SwarmFile:
+    """One of the home's swarms by its name there. Raises SwarmFileError."""
+    return read_swarm_file(_path_of(folder, name))
+
+
+def remove_swarm(folder: Path, name: str) -> SwarmFile:
+    """Forget a swarm; returns what was there. Raises SwarmFileError."""
+    path = _path_of(folder, name)
+    swarm = read_swarm_file(path)
+    try:
+        path.unlink()
+    except OSError as error:
+        raise SwarmFileError(f"{path} cannot be removed: {error.strerror}") from error
+    return swarm
+
+
+def list_swarms(folder: Path) -> Mapping[str, SwarmFile | SwarmFileError]:
+    """The home's swarms by name, in order; a file that is none comes as its error."""
+    found: dict[str, SwarmFile | SwarmFileError] = {}
+    for path in sorted(folder.glob("[!.]*.toml")):
+        try:
+            found[path.stem] = read_swarm_file(path)
+        except SwarmFileError as error:
+            found[path.stem] = error
+    return found
+
+
+def _path_of(folder: Path, name: str) -> Path:
+    path = folder / f"{name}.toml"
+    if _NAME.fullmatch(name) is None or not path.exists():
+        names = ", ".join(list_swarms(folder)) or "none yet: swarmnode swarm new or join"
+        raise SwarmFileError(f"no swarm is called {name!r} here; there are: {names}")
+    return path
