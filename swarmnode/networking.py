@@ -28,6 +28,7 @@ from swarmnode.network.membership import Belonging, Membership
 from swarmnode.network.order import NetworkOrder
 from swarmnode.network.p2pd import PeerOrder
 from swarmnode.network.peer import Peer
+from swarmnode.network.reporting import health_of, peers_of
 from swarmnode.network.swarm_file import swarm_file
 from swarmnode.process import die_with_parent, inherited_socket
 from swarmproto import SwarmRules
@@ -113,12 +114,14 @@ class Networking:
         return list(self._joined.holders())
 
     async def health(self, _payload: Any) -> dict[str, Any]:
-        """Plain values; before `start`, the state alone."""
-        return {"state": "starting"} if self._membership is None else self._membership.health()
+        """See health_of; before `start`, the state alone."""
+        if self._membership is None:
+            return {"state": "starting"}
+        return health_of(self._membership, self._clock)
 
     async def peers(self, _payload: Any) -> list[dict[str, Any]]:
-        """Each connected peer."""
-        return list(self._joined.peers())
+        """See peers_of."""
+        return list(peers_of(self._joined, self._clock))
 
     async def good_peer(self, payload: Any) -> None:
         """Remember an address."""
@@ -215,11 +218,19 @@ def _end_loudly(task: asyncio.Task[None]) -> None:
         loop.call_soon(signal.raise_signal, signal.SIGTERM)
 
 
+def _log_bugs_alone(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """hivemind's listener raises into the loop when a peer resets a stream that it has opened."""
+    if not isinstance(context.get("exception"), EOFError | ConnectionError):
+        loop.default_exception_handler(context)
+
+
 async def serve(connection: socket.socket, networking: Networking) -> None:
     """Answer the daemon until it hangs up, or until SIGTERM; leave nothing behind."""
     channel = await Channel.over(connection, networking.handlers)
     answering = asyncio.ensure_future(channel.run())
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, answering.cancel)
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(_log_bugs_alone)
+    loop.add_signal_handler(signal.SIGTERM, answering.cancel)
     try:
         await answering
     except asyncio.CancelledError:

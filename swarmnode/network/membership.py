@@ -92,7 +92,8 @@ class Membership:
         self._belonging = belonging
         self._clock = clock
         self._rng = rng
-        self._fetched = BytesByPeer()
+        self.fetched = BytesByPeer()
+        """Bytes of bundles that came, by the peer that served them."""
         self.known = Known(belonging.swarm_id, clock)
         self.shelf = Shelf(clock, quota_bytes=OWN_QUOTA_BYTES)
         self.saved = SavedPeers(belonging.saved_peers)
@@ -170,15 +171,17 @@ class Membership:
         for position, group in enumerate(groups):
             verify_group(header, position, group)
         self.shelf.put(bundle, expires)
-        opened = self.known.learn(announcement, "")
+        adopted = self.rendezvous.adopt(announcement)
+        if adopted is None:
+            return False, []
         others = [
             holder
-            for holder in (opened.holders if opened is not None else ())
+            for holder in adopted.holders
             if peer_id_in(holder) not in ("", self.peer.peer_id)
         ]
         request = encode_offer_request(OfferRequest(announcement, header_bytes, tuple(groups)))
         held = await asyncio.gather(*(self._offer(holder, request) for holder in others))
-        acknowledged = await self.rendezvous.announce(announcement)
+        acknowledged = await self.rendezvous.announce(adopted)
         return acknowledged, [holder for holder, ok in zip(others, held, strict=True) if ok]
 
     async def hold(
@@ -206,7 +209,7 @@ class Membership:
             peer_id, FETCH_PROTOCOL, request, RESPONSE_BYTES_MAX, FETCH_SECONDS
         )
         decode_fetch_response(response)
-        self._fetched.add(peer_id, len(response))
+        self.fetched.add(peer_id, len(response))
         return response
 
     def holders(self) -> Sequence[str]:
@@ -230,61 +233,6 @@ class Membership:
         """What to dial at the next start: good peers, then others that were dialled."""
         dialled = self.book.dialable(self.peer.connections)
         return list(dict.fromkeys([*self.saved.addresses, *dialled]))[:50]
-
-    def health(self) -> dict[str, Any]:
-        """How we are connected, in plain values."""
-        peer, now = self.peer, self._clock.now()
-        last = self.rendezvous.last_acknowledged
-        connected = set(peer.connections)
-        told, seen = peer.clock_offset, self.known.clocks.offset(connected)
-        return {
-            "state": peer.state,
-            "peer_id": peer.peer_id,
-            "addresses": list(peer.addresses),
-            "reachable": self.company.reachable,
-            "peers": len(connected),
-            "known_announcements": len(self.known),
-            "last_acknowledgement_seconds": None if last is None else max(0.0, now - last),
-            "restarts": peer.restarts,
-            "swarm_size": max(self.rendezvous.estimate.value, float(len(self.known.authors()))),
-            "clock_offset_seconds": told if told is not None else seen,
-            "bytes_in": peer.bytes_in,
-            "bytes_out": peer.bytes_out,
-            "bootstrap": [
-                {
-                    "address": dial.address,
-                    "connected": dial.peer_id in connected,
-                    "failures": dial.failures,
-                }
-                for dial in self.book.of("bootstrap")
-            ],
-            "error": peer.error,
-            "calls": dict(+peer.calls),
-            "announcements": dict(self.known.counts),
-            "served": dict(self.serving.counts),
-            "looks": dict(self.rendezvous.counts),
-            "held_bytes": {
-                "own": self.shelf.bytes_held("own"),
-                "offered": self.shelf.bytes_held("offered"),
-                "relayed": self.shelf.bytes_held("relayed"),
-            },
-        }
-
-    def peers(self) -> Sequence[dict[str, Any]]:
-        """Each connected peer, in plain values."""
-        now = self._clock.now()
-        return [
-            {
-                "peer_id": peer_id,
-                "address": connection.address,
-                "seconds_connected": max(0.0, now - connection.since),
-                "missed_pings": connection.missed_pings,
-                "fetched_bytes": self._fetched.of(peer_id),
-                "served_bytes": self.serving.served.of(peer_id),
-                "refused": self.serving.refuses(peer_id),
-            }
-            for peer_id, connection in self.peer.connections.items()
-        ]
 
     def _serve_all(self, dial_back: DialBack) -> None:
         for protocol, answer in self.serving.handlers.items():

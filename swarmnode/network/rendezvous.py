@@ -104,13 +104,17 @@ class Rendezvous:
         """Looks, and what they brought: `dht/looks`, `dht/new`, `peers/looks`, `peers/new`,
         `peers/unreachable`, `wire/REASON`, `stores`, `stores_unacknowledged`."""
 
-    async def announce(self, data: bytes) -> bool:
+    def adopt(self, data: bytes) -> Announcement | None:
+        """Know an announcement as our own: peers that ask hear of it, our daemon doesn't.
+
+        None where it is not one that others would keep, which is our own mistake or our clock's.
+        """
+        self._own.append(data)
+        return self._known.learn(data, "")
+
+    async def announce(self, announcement: Announcement) -> bool:
         """Store an announcement of ours; whether another peer acknowledged it."""
-        announcement = self._known.learn(data, "")
-        if announcement is None:
-            return False
         self._latest = announcement
-        self._own.append(announcement.encoded)
         async with self._storing:
             return await self._store(announcement)
 

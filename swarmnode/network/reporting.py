@@ -1,0 +1,64 @@
+"""What a membership tells its daemon of itself, in plain values that cross a channel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from swarmnode.clock import Clock
+from swarmnode.network.membership import Membership
+
+
+def health_of(member: Membership, clock: Clock) -> dict[str, Any]:
+    """How we are connected; the keys of Transport.health, and counters beside them."""
+    peer, now = member.peer, clock.now()
+    last = member.rendezvous.last_acknowledged
+    connected = set(peer.connections)
+    told, seen = peer.clock_offset, member.known.clocks.offset(connected)
+    return {
+        "state": peer.state,
+        "peer_id": peer.peer_id,
+        "addresses": list(peer.addresses),
+        "reachable": member.company.reachable,
+        "peers": len(connected),
+        "known_announcements": len(member.known),
+        "last_acknowledgement_seconds": None if last is None else max(0.0, now - last),
+        "restarts": peer.restarts,
+        "swarm_size": max(member.rendezvous.estimate.value, float(len(member.known.authors()))),
+        "clock_offset_seconds": seen if told is None else told,
+        "bytes_in": peer.bytes_in,
+        "bytes_out": peer.bytes_out,
+        "bootstrap": [
+            {
+                "address": dial.address,
+                "connected": dial.peer_id in connected,
+                "failures": dial.failures,
+            }
+            for dial in member.book.of("bootstrap")
+        ],
+        "error": peer.error,
+        "calls": dict(+peer.calls),
+        "announcements": dict(member.known.counts),
+        "served": dict(member.serving.counts),
+        "looks": dict(member.rendezvous.counts),
+        "held_bytes": {
+            origin: member.shelf.bytes_held(origin) for origin in ("own", "offered", "relayed")
+        },
+    }
+
+
+def peers_of(member: Membership, clock: Clock) -> Sequence[dict[str, Any]]:
+    """Each connected peer."""
+    now = clock.now()
+    return [
+        {
+            "peer_id": peer_id,
+            "address": connection.address,
+            "seconds_connected": max(0.0, now - connection.since),
+            "missed_pings": connection.missed_pings,
+            "fetched_bytes": member.fetched.of(peer_id),
+            "served_bytes": member.serving.served.of(peer_id),
+            "refused": member.serving.refuses(peer_id),
+        }
+        for peer_id, connection in member.peer.connections.items()
+    ]
