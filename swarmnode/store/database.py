@@ -7,6 +7,7 @@ show is a changed value, which only rows that are read as JSON can reveal.
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from time import gmtime, strftime
 
 from swarmnode.store.migrations import NewerDatabase, StrangeDatabase, migrate
 
+_LEAST_PAGE_BYTES = 512
 _SIDE_FILES = ("", "-wal", "-shm")
 _NOT_ITS_FAULT = frozenset(
     {
@@ -78,6 +80,7 @@ def _primary_code(error: sqlite3.Error) -> int:
 
 def _opened(path: Path) -> sqlite3.Connection:
     """Raises StrangeDatabase for a damaged file, NewerDatabase, and sqlite3.Error for others."""
+    _check_file(path)
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
         connection.text_factory = _lenient_text
@@ -89,6 +92,8 @@ def _opened(path: Path) -> sqlite3.Connection:
         if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
             raise StrangeDatabase
         migrate(connection)
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("ROLLBACK")
     except sqlite3.Error as error:
         connection.close()
         if _primary_code(error) in _NOT_ITS_FAULT:
@@ -99,6 +104,29 @@ def _opened(path: Path) -> sqlite3.Connection:
         raise
     path.chmod(0o600)
     return connection
+
+
+def _check_file(path: Path) -> None:
+    """Finds the damage that SQLite doesn't see, or takes for an empty or a read-only file.
+
+    Source: the SQLite database file format, section 1.3. Raises StrangeDatabase.
+    """
+    try:
+        with path.open("rb") as file:
+            header = file.read(_LEAST_PAGE_BYTES)
+            size = os.fstat(file.fileno()).st_size
+        wal = path.with_name(path.name + "-wal")
+        settled = not wal.exists() or wal.stat().st_size == 0
+    except OSError:
+        return  # SQLite says it better.
+    if size == 0:
+        return
+    versions = set(header[18:20])
+    page_bytes = int.from_bytes(header[16:18], "big")  # 1 stands for 65536; ours are smaller.
+    if size < _LEAST_PAGE_BYTES or not versions <= {1, 2} or page_bytes < _LEAST_PAGE_BYTES:
+        raise StrangeDatabase
+    if settled and size % page_bytes:
+        raise StrangeDatabase
 
 
 def _lenient_text(data: bytes) -> str:

@@ -24,7 +24,7 @@ class GappyScorer(Scorer):
     """Streams that have a question at every index that 10 doesn't divide."""
 
     def __init__(self) -> None:
-        super().__init__(Child(["unused"], name="unused"), Rewards())
+        super().__init__(Child("unused", name="unused"), Rewards())
         self.calls: list[tuple[str, int, int]] = []
 
     async def draw(
