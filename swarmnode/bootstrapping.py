@@ -58,7 +58,7 @@ async def _live(
         announce_addresses=network.announce,
         bootstrap=tuple(dict.fromkeys((*network.bootstrap, *swarm.bootstrap))),
         saved_peers=_read(peers_file),
-        public=True,
+        public=network.public,
         relay=network.relay,
         folder=str(home.path),
     )

@@ -44,7 +44,7 @@ from swarmnode.round import run_round
 from swarmnode.stopping import Stopping
 from swarmnode.store.store import Store
 from swarmnode.telling import Connected, NobodyConnected, Recording, documents_of
-from swarmnode.types import RoundReport
+from swarmnode.types import RoundReport, TaskRewards
 from swarmnode.vitals import Around, Vitals
 
 HEALTH_SECONDS = 2.0
@@ -86,6 +86,7 @@ async def _live(plan: Plan) -> None:
             started=clock.now(),
             store=store,
             children={"policy": host, "scorer": scoring},
+            network_process=lambda: network.remote.process_id if network.remote else None,
         )
         vitals = Vitals(around)
         documents = documents_of(vitals, memories, network.connected, store, clock)
@@ -167,6 +168,17 @@ class _Life:
         saved = await self._keeper.start()
         stored = await self._store.rounds(1)
         self._number = max(int((saved or {}).get("round", 0)), *(one.number for one in stored), 0)
+        if not stored:
+            await self._examine_start()
+
+    async def _examine_start(self) -> None:
+        """Round 0: what the policy can do before its first round."""
+        evaluation = await self._examiner.examine(self._node.policy, self._clock, lambda: 0.0)
+        nothing, now = TaskRewards({}), self._clock.now()
+        report = RoundReport(0, 0, now, nothing, nothing, evaluation)
+        self._vitals.evaluation = evaluation
+        self._store.record_round(0, now, report_as_json(report))
+        log.info("start", held_out=round(evaluation.held_out.mean, 3))
 
     def _notices(self) -> Notices:
         remote = self._network.remote
@@ -207,7 +219,7 @@ class _Life:
 
     async def _watch(self) -> None:
         while True:
-            self._vitals.health = await self._network.transport.health()
+            self._vitals.heard(await self._network.transport.health(), self._clock.now())
             await self._clock.sleep(HEALTH_SECONDS)
 
     async def _rounds(self, stopping: Stopping) -> None:

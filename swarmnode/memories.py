@@ -46,8 +46,10 @@ class Memories:
 
     def keep_now(self) -> None:
         """Keep what changed since the last time."""
-        now = self._clock.now()
-        for value in self.standing.to_values():
+        now, values = self._clock.now(), self.standing.to_values()
+        # Names are free: those that the standing forgot are forgotten here too.
+        self._kept = {name: self._kept[name] for name, *_ in values if name in self._kept}
+        for value in values:
             peer, mutes, muted_until, counts = value
             assert isinstance(peer, str)
             assert isinstance(mutes, int)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,8 @@ class Around:
     store: Store
     children: Mapping[str, Child]
     """By what they do: policy, scorer."""
+    network_process: Callable[[], int | None]
+    """The process id of the network process, while there is one."""
 
 
 @dataclass(slots=True)
@@ -73,6 +75,11 @@ class Vitals:
     _admitted: Lasting = field(default_factory=Lasting)
     _restarts: dict[str, LastHour] = field(default_factory=dict)
     _kills: LastHour = field(default_factory=LastHour)
+
+    def heard(self, health: Mapping[str, Any], now: float) -> None:
+        """The transport has told of itself."""
+        self.health = health
+        self._state.seconds(health["state"], now)
 
     def ended(self, report: RoundReport, seconds: float, now: float) -> None:
         """A round has ended well."""
@@ -201,8 +208,9 @@ class Vitals:
             (name, child.process_id, max(0, child.starts - 1))
             for name, child in self.around.children.items()
         ]
-        if process_id := self.health.get("process_id"):
-            known.append(("network", process_id, self.health.get("restarts", 0)))
+        if (network := self.around.network_process()) is not None:
+            known.append(("network", network, self.health.get("restarts", 0)))
+            known += [("p2pd", child, 0) for child in _children_of(network)]
         return tuple(
             shown.ProcessStatus(
                 name=name, process_id=pid, memory_bytes=_resident(pid), restarts=restarts
@@ -251,6 +259,13 @@ def _mix(settings: Settings, report: RoundReport) -> shown.Mix:
         wanted_external_groups=settings.rounds.external_groups_per_round,
         external_peers=int(metrics["mix/external_peers"]),
     )
+
+
+def _children_of(process_id: int) -> Sequence[int]:
+    try:
+        return [child.pid for child in psutil.Process(process_id).children()]
+    except psutil.Error:
+        return ()
 
 
 def _resident(process_id: int | None) -> int:

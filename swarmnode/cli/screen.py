@@ -9,13 +9,15 @@ from typing import TextIO
 
 from rich.console import Console
 
-from swarmnode.sim.console import progress_line, results_table
+from swarmnode.observe.status import StatusDocument
+from swarmnode.sim.console import progress_line, real_line, results_table
 from swarmnode.sim.study import Arm
 from swarmnode.sim.summary import Run, mean_reward, summarize
 from swarmnode.sim.words import counted
 from swarmnode.types import RoundReport
 
 LINE_EVERY_SECONDS = 2.0
+REAL_LINE_EVERY_SECONDS = 10.0
 
 
 class Screen:
@@ -64,6 +66,13 @@ class Screen:
     def already_there(self, arm: Arm) -> None:
         """A run was found finished."""
         self._say(f"mix {arm.variant}, seed {arm.seed}: finished by an earlier call")
+
+    def looked(self, statuses: Sequence[StatusDocument | None]) -> None:
+        """What real nodes say of themselves; not every look gets a line."""
+        now = time.monotonic()
+        if now - self._last_line >= REAL_LINE_EVERY_SECONDS:
+            self._say(real_line(statuses, now - self._started))
+            self._last_line = now
 
     def finish(self, runs: Sequence[Run], report: Path) -> None:
         """The table of results and where the report is."""

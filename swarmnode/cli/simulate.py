@@ -16,6 +16,7 @@ from swarmnode.cli.exits import Exit, Mistake
 from swarmnode.cli.loading import load
 
 if TYPE_CHECKING:
+    from swarmnode.cli.screen import Screen
     from swarmnode.config.settings import Settings
     from swarmnode.sim.study import Arm
     from swarmnode.sim.summary import Run
@@ -66,6 +67,10 @@ def simulate(
         str | None, typer.Option(help="Mixes to compare, such as 8/0,6/2,4/4,2/6.")
     ] = None,
     seeds: Annotated[int, typer.Option(help="Seeds that each mix is run with.")] = 1,
+    real: Annotated[
+        bool,
+        typer.Option("--real", help="Real processes on a real network of loopback, in real time."),
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the summary as JSON, progress to stderr.")
     ] = False,
@@ -76,6 +81,8 @@ def simulate(
     """
     if mix and compare:
         raise Mistake("give --mix for one mix or --compare for several, not both")
+    if real and (compare or seeds != 1):
+        raise Mistake("--real runs one mix once; leave --compare and --seeds out")
     flags: dict[str, object] = {
         "simulation.nodes": nodes,
         "rounds.questions_per_round": questions,
@@ -98,7 +105,7 @@ def simulate(
     for each in mixes:
         # Through the settings, so that every mix is held against their ranges.
         check(load(config, assignment or [], flags | mix_flags(each)))
-    _run(settings, mixes, seeds, out, as_json=as_json)
+    _run(settings, mixes, seeds, out, real=real, as_json=as_json)
 
 
 def parse_mix(text: str) -> Mix:
@@ -164,7 +171,13 @@ def check(settings: Settings) -> None:
 
 
 def _run(
-    settings: Settings, mixes: Sequence[Mix], seeds: int, out: Path | None, *, as_json: bool
+    settings: Settings,
+    mixes: Sequence[Mix],
+    seeds: int,
+    out: Path | None,
+    *,
+    real: bool,
+    as_json: bool,
 ) -> None:
     from swarmnode.cli.screen import Screen
     from swarmnode.paths import cache_folder
@@ -178,9 +191,12 @@ def _run(
     screen = Screen(sys.stderr if as_json else sys.stdout)
     screen.starting(settings.simulation.nodes, len(study))
     try:
-        runs, complete = run_study(
-            study, folder, environment=os.environ, cache=cache, progress=screen
-        )
+        if real:
+            runs, complete = _real_runs(study[0], folder, cache.parent, screen)
+        else:
+            runs, complete = run_study(
+                study, folder, environment=os.environ, cache=cache, progress=screen
+            )
         report = _report(folder, runs, settings, complete=complete) if runs else None
     except ChildError as error:
         raise Mistake(f"{error}; its own message is above", Exit.FAILURE) from error
@@ -200,6 +216,20 @@ def _run(
         screen.finish(runs, report)
     if not complete:
         raise typer.Exit(Exit.INTERRUPTED)
+
+
+def _real_runs(arm: Arm, folder: Path, cache: Path, screen: Screen) -> tuple[Sequence[Run], bool]:
+    """One run of real processes, and whether it is whole."""
+    from swarmnode.sim.real import RealSwarmError, real_environment, run_real
+    from swarmnode.sim.summary import Run, last_round
+
+    environment = real_environment(os.environ, cache)
+    try:
+        reports, complete = run_real(arm.settings, folder, environment, screen)
+    except RealSwarmError as error:
+        raise Mistake(str(error), Exit.FAILURE) from error
+    run = Run(arm.variant, arm.seed, reports)
+    return [run] if last_round(reports) >= 1 else [], complete
 
 
 def _prepare(study: Sequence[Arm], folder: Path, cache: Path) -> None:

@@ -14,7 +14,7 @@ in; where it was set back, no mute outlasts a day.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -96,6 +96,11 @@ class Standing:
             meaning = DROPPED.get(reason, "A reason of another version.")
             lines.append(f"{reason}, {_times(count)}: {meaning}")
         return tuple(lines)
+
+    def dropped(self, peer: str, now: float) -> Mapping[str, int]:
+        """What was dropped of a peer, by reason."""
+        record = self._known(peer, now)
+        return dict(record.counts) if record else {}
 
     def peers(self, now: float) -> Sequence[str]:
         """The peers that something is known of, offenders first."""

@@ -12,6 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from swarmnode.observe.status import StatusDocument
 from swarmnode.sim.intervals import Estimate
 from swarmnode.sim.summary import Variant, mean_reward
 from swarmnode.sim.words import suspicious_tasks
@@ -61,6 +62,27 @@ def _held_out(reports: Sequence[RoundReport], start: float | None) -> str:
         start = mean_reward(at_start, "held_out")
     beside = "" if last == 0 or start is None else f" (round 0: {_figure(start)})"
     return f"held-out {_figure(now)}{beside}"
+
+
+def real_line(statuses: Sequence[StatusDocument | None], seconds_elapsed: float) -> str:
+    """One line on what real nodes say of themselves; None stands for one that does not answer."""
+    running = [status for status in statuses if status and status.phase == "running"]
+    parts = [f"{len(running)} of {len(statuses)} nodes train"]
+    rounds = [status.round.number for status in running if status.round]
+    if rounds:
+        parts.append(f"rounds {min(rounds)} to {max(rounds)}")
+    if running:
+        peers = sum(status.network.peers for status in running) / len(running)
+        parts.append(f"{peers:.1f} peers each")
+    mixes = [status.mix for status in running if status.mix]
+    if mixes:
+        groups = sum(mix.external_groups for mix in mixes) / len(mixes)
+        parts.append(f"{groups:.1f} groups of peers in the last round")
+    local = [status.rewards.local.mean for status in running]
+    known = [mean for mean in local if mean is not None]
+    if known:
+        parts.append(f"local {_figure(sum(known) / len(known))}")
+    return "  ".join([*parts, duration(seconds_elapsed)])
 
 
 def duration(seconds: float) -> str:

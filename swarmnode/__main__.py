@@ -1,0 +1,5 @@
+"""`python -m swarmnode`: the same as the command `swarmnode`."""
+
+from swarmnode.cli import main
+
+main()
