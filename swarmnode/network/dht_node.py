@@ -12,28 +12,28 @@ Source: Kademlia (Maymounkov and Mazieres, 2002); network.md sections 1 and 4.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from random import Random
 from statistics import median
 from typing import Any, Final
 
 from swarmnode.network.dht_records import (
     KEY_BYTES,
     AnnouncementValidator,
+    Record,
     RecordStore,
     Refusal,
     key_id,
 )
 from swarmnode.network.dht_replica import KEYS_PER_MESSAGE_MAX, Replica, valid_record
 from swarmnode.network.dht_search import Search
+from swarmnode.network.dht_table import BUCKET_SIZE, Neighbours, node_id_of
 from swarmnode.network.light_hivemind import (
     CONNECTION_ERRORS,
-    DHTID,
     DictionaryDHTValue,
     MSGPackSerializer,
     PeerID,
-    RoutingTable,
     dht_messages,
     load_value,
 )
@@ -42,20 +42,14 @@ MESSAGE_SECONDS: Final = 5.0
 SEARCH_SECONDS: Final = 12.0
 
 _SPARE_REPLICAS: Final = 3
+_REPLICAS_READ: Final = 3
 _WAVES_MAX: Final = 5
 _CONCURRENT_MESSAGES: Final = 32
-_BUCKET_SIZE: Final = 20
-_DEPTH_MODULO: Final = 5
 _CLOCKS_REMEMBERED: Final = 64
 _ID_BYTES: Final = (34, 38)
 """Of the hash of a long key, and of an Ed25519 key."""
 
 _Message = Any
-
-
-def node_id_of(peer: Any) -> Any:
-    """The place of a peer in the DHT; nobody chooses his own."""
-    return DHTID.from_bytes(hashlib.sha1(peer.to_bytes(), usedforsecurity=False).digest())
 
 
 class DhtNode:
@@ -69,6 +63,7 @@ class DhtNode:
         clock: Callable[[], float],
         replicas: int,
         died: asyncio.Event,
+        rng: Random,
     ) -> None:
         self.held: Final = held
         self._bytes_in = 0
@@ -79,10 +74,11 @@ class DhtNode:
         self._clock = clock
         self._replicas = replicas
         self._died = died
+        self._rng = rng
         self._width = replicas + _SPARE_REPLICAS
         self._replica: Replica | None = None
         self._info = dht_messages.NodeInfo()
-        self._table = RoutingTable(self._id, _BUCKET_SIZE, _DEPTH_MODULO)
+        self._neighbours = Neighbours(p2p.peer_id)
         self._messages = asyncio.Semaphore(_CONCURRENT_MESSAGES)
         self._clocks: OrderedDict[Any, float] = OrderedDict()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -91,7 +87,7 @@ class DhtNode:
         """From now on answer others and be in their tables. Raises TimeoutError."""
         self._info = dht_messages.NodeInfo(node_id=self._id.to_bytes())
         self._replica = Replica(
-            self._info, self._validator, self.held, self._clock, self._own_nearest, self._met
+            self._info, self._validator, self.held, self._clock, self._nearest, self._met
         )
         await self._replica.register(self._p2p)
 
@@ -103,7 +99,7 @@ class DhtNode:
     @property
     def neighbours(self) -> int:
         """Peers in the routing table."""
-        return len(self._table.uid_to_peer_id)
+        return len(self._neighbours)
 
     @property
     def bytes_in(self) -> int:
@@ -132,8 +128,7 @@ class DhtNode:
         if refusal is not None:
             raise ValueError(f"a record that nobody would hold: {refusal.value}")
         place = int.from_bytes(key_bytes)
-        # The neighbour of the key has the same nearest peers, and no dictionary to be sent along.
-        [search] = await self._search([place ^ 1])
+        [search] = await self._search([place])
         candidates = search.nearest_that_answered()
         distances = [node_id_of(peer) ^ place for peer in candidates[: self._replicas]]
         if self._replica is not None and (
@@ -160,15 +155,26 @@ class DhtNode:
         return acknowledged
 
     async def get(self, keys: Sequence[str]) -> Mapping[str, Mapping[str, bytes]]:
-        """Valid records by key and subkey, merged from all replicas; the latest expiry wins."""
+        """Valid records by key and subkey, merged from replicas; the latest expiry wins.
+
+        Three of a key's replicas are read: more would send the same dictionary again, fewer could
+        be one that hides something.
+        """
         ids = [key_id(key) for key in keys]
-        searches = await self._search([int.from_bytes(each) for each in ids])
-        found: dict[str, dict[str, bytes]] = {}
-        for key, key_bytes, search in zip(keys, ids, searches, strict=True):
-            for subkey, record in self.held.get(key_bytes).items():
+        searches = await self._search([int.from_bytes(each) for each in ids], _REPLICAS_READ)
+        await asyncio.gather(*map(self._read_rest, searches))
+        for key, search in zip(ids, searches, strict=True):
+            for subkey, record in self.held.get(key).items():
                 search.find(subkey, record)
-            found[key] = {subkey: record.value for subkey, record in search.records.items()}
-        return found
+        return {
+            key: {subkey: record.value for subkey, record in search.records.items()}
+            for key, search in zip(keys, searches, strict=True)
+        }
+
+    async def _read_rest(self, search: Search[Any]) -> None:
+        unread = search.unread(self._replicas)
+        search.copies += len(unread)
+        await asyncio.gather(*(self._visit(peer, [search]) for peer in unread))
 
     async def ping(self, peer: Any) -> bool:
         """Whether the peer's DHT node answers; one that doesn't leaves the table."""
@@ -193,41 +199,46 @@ class DhtNode:
         """Learn our own neighbours."""
         await self._search([int(self._id)])
 
-    async def _search(self, places: Sequence[int]) -> list[Search[Any]]:
-        searches = [
-            Search(place, [peer for _, peer in self._own_nearest(place)], self._width, node_id_of)
-            for place in places
-        ]
+    async def _search(self, places: Sequence[int], copies: int = 0) -> list[Search[Any]]:
+        searches = []
+        for place in places:
+            own = self._nearest(place)
+            searches.append(Search(place, own, self._width, node_id_of, copies))
         deadline = asyncio.get_running_loop().time() + SEARCH_SECONDS
         for _ in range(_WAVES_MAX):
             plan: dict[Any, list[Search[Any]]] = {}
             for search in searches:
-                for peer in search.next():
+                for peer in self._some_replicas_first(search.next()):
                     plan.setdefault(peer, []).append(search)
             if not plan or asyncio.get_running_loop().time() > deadline:
                 break
             await asyncio.gather(*(self._visit(peer, wanted) for peer, wanted in plan.items()))
         return searches
 
+    def _some_replicas_first(self, nearest: list[Any]) -> list[Any]:
+        # So that not all readers read from the same three.
+        replicas = nearest[: self._replicas]
+        self._rng.shuffle(replicas)
+        return [*replicas, *nearest[self._replicas :]]
+
     async def _visit(self, peer: Any, searches: Sequence[Search[Any]]) -> None:
         for start in range(0, len(searches), KEYS_PER_MESSAGE_MAX):
             part = searches[start : start + KEYS_PER_MESSAGE_MAX]
-            keys = [search.key.to_bytes(KEY_BYTES) for search in part]
+            keys = [search.place_for(peer).to_bytes(KEY_BYTES) for search in part]
             request = dht_messages.FindRequest(keys=keys, peer=self._info)
             answer = await self._ask(peer, "rpc_find", request, dht_messages.FindResponse)
             if answer is None or len(answer.results) != len(part):
+                for search in part:
+                    search.failed(peer)
                 return
-            for search, result in zip(part, answer.results, strict=True):
+            for search, key, result in zip(part, keys, answer.results, strict=True):
                 search.answered.add(peer)
                 search.learn(self._named(result))
-                self._take(search, result)
+                for subkey, record in self._records(key, result):
+                    search.find(subkey, record)
 
-    def _named(self, result: _Message) -> list[Any]:
-        # Long ids are left out unread: base58 takes the square of their length.
-        ids = [each for each in result.nearest_peer_ids[:_BUCKET_SIZE] if len(each) in _ID_BYTES]
-        return [peer for peer in map(PeerID, ids) if peer != self._p2p.peer_id]
-
-    def _take(self, search: Search[Any], result: _Message) -> None:
+    def _records(self, key: bytes, result: _Message) -> Iterator[tuple[str, Record]]:
+        """The valid ones of an answer; of a liar's answer perhaps none."""
         if result.type != dht_messages.FOUND_DICTIONARY:
             return
         try:
@@ -237,11 +248,14 @@ class DhtNode:
         if not isinstance(dictionary, DictionaryDHTValue):
             return
         for subkey, (packed, expires) in dictionary.data.items():
-            record = valid_record(
-                self._validator, search.key.to_bytes(KEY_BYTES), subkey, packed, expires
-            )
+            record = valid_record(self._validator, key, subkey, packed, expires)
             if record is not None:
-                search.find(subkey, record)
+                yield subkey, record
+
+    def _named(self, result: _Message) -> list[Any]:
+        # Long ids are left out unread: base58 takes the square of their length.
+        ids = [each for each in result.nearest_peer_ids[:BUCKET_SIZE] if len(each) in _ID_BYTES]
+        return [peer for peer in map(PeerID, ids) if peer != self._p2p.peer_id]
 
     async def _ask_to_store(self, peer: Any, request: _Message) -> bool:
         answer = await self._ask(peer, "rpc_store", request, dht_messages.StoreResponse)
@@ -257,34 +271,20 @@ class DhtNode:
                 self._bytes_out += request.ByteSize()
                 answer = await ask(peer, f"DHTProtocol.{name}", request, response)
         except (*CONNECTION_ERRORS, TimeoutError, OSError, EOFError, ValueError, TypeError):
-            self._forget(peer)
+            self._neighbours.forget(peer)
             return None
         self._bytes_in += answer.ByteSize()
         if answer.peer.node_id:
             self._met(peer)
         return answer
 
-    def _own_nearest(self, place: int) -> list[tuple[Any, Any]]:
-        nearest: list[tuple[Any, Any]] = self._table.get_nearest_neighbors(
-            DHTID(place), self._width
-        )
-        return nearest
+    def _nearest(self, place: int) -> list[Any]:
+        return self._neighbours.nearest(place, self._width)
 
     def _met(self, peer: Any) -> None:
-        if peer == self._p2p.peer_id:
-            return
-        node_id = node_id_of(peer)
-        bucket = self._table.buckets[self._table.get_bucket_index(node_id)]
-        if len(bucket.replacement_nodes) >= _BUCKET_SIZE and node_id not in self._table:
-            return
-        questionable = self._table.add_or_update_node(node_id, peer)
+        questionable = self._neighbours.met(peer)
         if questionable is not None:
-            self._spawn(self.ping(questionable[1]))
-
-    def _forget(self, peer: Any) -> None:
-        node_id = node_id_of(peer)
-        if node_id in self._table:
-            del self._table[node_id]
+            self._spawn(self.ping(questionable))
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         task = asyncio.create_task(work)

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from swarmnode.network.dht_records import KEY_BYTES, AnnouncementValidator, Record, RecordStore
 from swarmnode.network.light_hivemind import (
-    DHTID,
     DictionaryDHTValue,
     MSGPackSerializer,
     dht_messages,
@@ -44,8 +43,8 @@ def valid_record(
 class Replica:
     """Holds records for others once it is registered.
 
-    `nearest` gives node ids and peers of the routing table near a place; `met` is told of every
-    peer that takes part in the DHT and asks.
+    `nearest` gives peers of the routing table near a place; `met` is told of every peer that takes
+    part in the DHT and asks.
     """
 
     def __init__(
@@ -54,7 +53,7 @@ class Replica:
         validator: AnnouncementValidator,
         held: RecordStore,
         clock: Callable[[], float],
-        nearest: Callable[[int], Sequence[tuple[Any, Any]]],
+        nearest: Callable[[int], Sequence[Any]],
         met: Callable[[Any], None],
     ) -> None:
         self.info: Final = info
@@ -94,7 +93,6 @@ class Replica:
         return self._sent(response)
 
     def _result(self, key: bytes, asker: Any) -> _Message:
-        place = DHTID.from_bytes(key)
         result = dht_messages.FindResult(type=dht_messages.NOT_FOUND)
         held = self._held.get(key)
         if held:
@@ -105,10 +103,9 @@ class Replica:
             result.type = dht_messages.FOUND_DICTIONARY
             result.value = MSGPackSerializer.dumps(dictionary)
             result.expiration_time = dictionary.latest_expiration_time
-        for node_id, peer in self._nearest(place):
-            if peer != asker:
-                result.nearest_node_ids.append(node_id.to_bytes())
-                result.nearest_peer_ids.append(peer.to_bytes())
+        # Node ids follow from peer ids; nobody reads what another says they are.
+        others = [peer for peer in self._nearest(int.from_bytes(key)) if peer != asker]
+        result.nearest_peer_ids.extend(peer.to_bytes() for peer in others)
         return result
 
     async def _answer_store(self, request: _Message, context: Any) -> _Message:

@@ -1,4 +1,4 @@
-"""The search for the peers nearest to a key, and what they hold under it: its state, no messages.
+"""The search for the peers nearest to a key, and for what they hold: its state, no messages.
 
 Every peer of our own table that is near enough is asked, whatever others name, and of what one
 peer names only the nearest count: one liar can add work, not hide the rest. Pure; peers are any
@@ -16,7 +16,11 @@ Peer = TypeVar("Peer")
 
 
 class Search(Generic[Peer]):
-    """How far the search for the peers nearest to one key has come, and what they hold."""
+    """How far the search for the peers nearest to one key has come.
+
+    `copies` is the number of peers whose records are wanted too, the first that are asked; the
+    others are asked for the neighbour of the key, near which the same peers are and no records.
+    """
 
     def __init__(
         self,
@@ -24,10 +28,13 @@ class Search(Generic[Peer]):
         own_table: Sequence[Peer],
         width: int,
         place_of: Callable[[Peer], int],
+        copies: int = 0,
     ) -> None:
         self.key: Final = key
         self.answered: Final[set[Peer]] = set()
         self.records: Final[dict[str, Record]] = {}
+        self.copies = copies
+        self._read: set[Peer] = set()
         self._width = width
         self._place_of = place_of
         self._asked: set[Peer] = set()
@@ -48,15 +55,32 @@ class Search(Generic[Peer]):
         self._asked.update(chosen)
         return chosen
 
-    def nearest_that_answered(self) -> list[Peer]:
-        """The nearest first."""
-        return self._nearest(self.answered)
+    def place_for(self, peer: Peer) -> int:
+        """What to ask this peer for: the key, or its neighbour."""
+        if len(self._read) >= self.copies:
+            return self.key ^ 1
+        self._read.add(peer)
+        return self.key
+
+    def failed(self, peer: Peer) -> None:
+        """It gave no answer, so another one is read in its place."""
+        self._read.discard(peer)
+
+    def unread(self, replicas: int) -> list[Peer]:
+        """Peers to read yet, so that `copies` of the nearest `replicas` have been read."""
+        nearest = self.nearest_that_answered()[:replicas]
+        unread = [peer for peer in nearest if peer not in self._read]
+        return unread[: max(0, self.copies - len(nearest) + len(unread))]
 
     def find(self, subkey: str, record: Record) -> None:
         """A valid record; per subkey the latest expiry wins."""
         before = self.records.get(subkey)
         if before is None or before.expires < record.expires:
             self.records[subkey] = record
+
+    def nearest_that_answered(self) -> list[Peer]:
+        """The nearest first."""
+        return self._nearest(self.answered)
 
     def _nearest(self, peers: set[Peer]) -> list[Peer]:
         return sorted(peers, key=self._known.__getitem__)

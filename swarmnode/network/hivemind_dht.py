@@ -14,6 +14,7 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from random import Random
 from typing import Any, Final
 
 from swarmnode.network.dht_node import DhtNode
@@ -66,7 +67,9 @@ class HivemindPeer:
         try:
             validator = AnnouncementValidator(order.swarm_id, _key_ids, subkey_of, time.time)
             held = RecordStore(time.time)
-            dht = DhtNode(daemon.p2p, validator, held, time.time, order.replicas, daemon.died)
+            dht = DhtNode(
+                daemon.p2p, validator, held, time.time, order.replicas, daemon.died, Random()
+            )
             if not order.client:
                 await dht.serve()
             identify = control_messages.Request(type=control_messages.Request.IDENTIFY)

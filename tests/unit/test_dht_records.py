@@ -204,3 +204,26 @@ def test_of_two_records_of_one_author_a_search_keeps_the_later() -> None:
     for value, expires in ((b"new", 2.0), (b"old", 1.0)):
         looked.find("a", Record(value, expires))
     assert looked.records == {"a": Record(b"new", 2.0)}
+
+
+def test_a_search_reads_so_many_copies_and_replaces_those_who_fail() -> None:
+    looked = Search(8, [8 ^ 1, 8 ^ 2, 8 ^ 3, 8 ^ 4], 4, lambda peer: peer, copies=2)
+    asked = looked.next()
+    assert [looked.place_for(peer) for peer in asked] == [8, 8, 9, 9]
+    looked.answered.update(set(asked[:1] + asked[2:]))
+    looked.failed(asked[1])
+    assert looked.unread(4) == [asked[2]]
+    assert looked.place_for(asked[2]) == 8
+    assert looked.unread(4) == []
+
+
+def test_what_was_read_from_peers_that_turn_out_to_be_far_does_not_count() -> None:
+    looked = Search(0, [100, 200], 4, lambda peer: peer, copies=2)
+    for peer in looked.next():
+        assert looked.place_for(peer) == 0
+    looked.answered.update({100, 200})
+    looked.learn([5, 6, 7])
+    near = looked.next()
+    assert [looked.place_for(peer) for peer in near] == [1, 1, 1]
+    looked.answered.update(near)
+    assert looked.unread(3) == [5, 6]
