@@ -37,7 +37,7 @@ def _answers_as_json(answers: SampledAnswers) -> dict[str, Any]:
 
 
 def report_from_json(line: Mapping[str, Any]) -> RoundReport:
-    """The inverse, up to rounding; a line without `answers` is of before they were kept."""
+    """The inverse, up to rounding; `answers` may be missing from a line."""
     evaluation = None
     if "held_out" in line:
         answers = {

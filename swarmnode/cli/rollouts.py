@@ -17,6 +17,7 @@ from swarmnode.cli.running import this_home
 if TYPE_CHECKING:
     from swarmnode.api.documents import BundleDocument
     from swarmnode.home import Home
+    from swarmnode.store.records import PublishedBundle
 
 MOST = 100
 
@@ -58,11 +59,11 @@ def _bundles(home: Home, count: int) -> Sequence[BundleDocument]:
         raise Mistake(f"the node gives no rollouts: {error}", Exit.FAILURE) from error
 
 
-def _stored(database: Path, count: int) -> Sequence[Any]:
+def _stored(database: Path, count: int) -> Sequence[PublishedBundle]:
     """What a stopped node's store holds; it is only read."""
     import sqlite3
 
-    from swarmnode.store.tables import select_bundles
+    from swarmnode.store.reading import stored_bundles
 
     if not database.exists():
         raise Mistake(
@@ -70,11 +71,7 @@ def _stored(database: Path, count: int) -> Sequence[Any]:
             Exit.NOT_RUNNING,
         )
     try:
-        connection = sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
-        try:
-            return select_bundles(connection, count)
-        finally:
-            connection.close()
+        return stored_bundles(database, count)
     except sqlite3.Error as error:
         raise Mistake(f"{database} cannot be read: {error}", Exit.FAILURE) from error
 
