@@ -26,13 +26,15 @@ PINGS_AT_ONCE: Final = 8
 ASKED_AT_ONCE: Final = 3
 PROVE_SECONDS_MAX: Final = 300.0
 PINGS_MISSED_MAX: Final = 3
+VOTES_TO_DEMOTE: Final = 3
 
 
 class Connectedness:
     """Whom we are connected to; `run` must be running for that to get better.
 
     `assumed`: whether we take it that others can dial us while nobody has tried; `may_demote`:
-    whether we believe two who say that they can't. `heard` gives addresses out of announcements.
+    whether we believe VOTES_TO_DEMOTE who have tried in vain. `heard` gives addresses out of
+    announcements.
     """
 
     def __init__(
@@ -68,7 +70,9 @@ class Connectedness:
     def dialable(self) -> bool:
         """Whether our own addresses are for others: found so, or assumed until found otherwise."""
         proven = self._found.proven
-        if proven is None or (not proven and (self._found.votes < 2 or not self._may_demote)):
+        if proven is None or (
+            not proven and (self._found.votes < VOTES_TO_DEMOTE or not self._may_demote)
+        ):
             return self._assumed
         return proven
 

@@ -3,7 +3,8 @@
 The peer opens a TCP connection to the port that we name, at the address from which we are
 connected to it and no other, so it can't be sent against third parties; it looks for the first
 line of libp2p's stream negotiation there. Request: the port, two bytes, big-endian. Response: one
-byte, 1 for reached. Many peers are asked and the majority believed. Only TCP over IP is tried.
+byte, 1 for reached; none where the peer can't tell. Many peers are asked and the majority is
+believed. Only TCP over IP is tried.
 Source: network.md §6, 11; multistream-select's first line.
 """
 
@@ -75,7 +76,7 @@ class DialBack:
         self._tries = Allowance(clock, each=Rate(0.1, 4.0), together=Rate(2.0, 16.0))
 
     async def answer(self, peer_id: str, request: bytes) -> bytes:
-        """One byte: whether the peer can be dialled at that port; nothing when it may not ask."""
+        """One byte: whether the peer can be dialled at that port; none when we can't tell."""
         if len(request) != REQUEST_BYTES or not self._tries.spend(peer_id, 1.0):
             return b""
         port = int.from_bytes(request)
@@ -84,10 +85,10 @@ class DialBack:
             for other, address in await self._connected()
             if other == peer_id and (part := tcp_part(address)) is not None
         }
-        for host in sorted(hosts)[:2]:
-            if await self._probe(host, port):
-                return b"\x01"
-        return b"\x00"
+        if not hosts:
+            return b""
+        reached = [await self._probe(host, port) for host in sorted(hosts)[:2]]
+        return b"\x01" if any(reached) else b"\x00"
 
 
 class Reachability:

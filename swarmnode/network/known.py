@@ -53,6 +53,7 @@ class Known:
         self._count_max = count_max
         self._bytes_max = bytes_max
         self._entries: dict[tuple[bytes, bytes], KnownAnnouncement] = {}
+        self._places: dict[bytes, tuple[bytes, bytes]] = {}
         self._bytes = 0
         self._refused: OrderedDict[bytes, None] = OrderedDict()
         self.clocks = PeerClocks()
@@ -66,9 +67,12 @@ class Known:
     def learn(self, data: bytes, delivered_by: str) -> Announcement | None:
         """Verify and keep an announcement; None unless it is one that we may keep or have.
 
-        What was refused is remembered, so that it costs no second verification.
+        What was kept or refused is remembered, so that it costs no second verification.
         """
         name = hashlib.sha256(data).digest()
+        if name in self._places:
+            self.counts["known"] += 1
+            return self._entries[self._places[name]].announcement
         if name in self._refused:
             self.counts["refused_again"] += 1
             return None
@@ -90,18 +94,17 @@ class Known:
     def sample(
         self, count: int, rng: random.Random, *, without: Collection[bytes] = ()
     ) -> Sequence[KnownAnnouncement]:
-        """At most `count` fresh ones, whose bundle ids are not in `without`, in random order.
+        """At most `count` fresh ones, whose bundle ids are not in `without`: a random choice.
 
-        Deliverers take turns, so none fills the sample while others have something.
+        Deliverers take turns, so none fills the sample while others have something; and each
+        author's newest comes before anybody's second newest, since the older ones are known.
         """
         self._drop_expired(self._clock.now())
         piles: dict[str, list[KnownAnnouncement]] = defaultdict(list)
         for entry in self._entries.values():
             if entry.announcement.bundle_id not in without:
                 piles[entry.delivered_by].append(entry)
-        turns = list(piles.values())
-        for pile in turns:
-            rng.shuffle(pile)
+        turns = [_newest_last(pile, rng) for pile in piles.values()]
         chosen: list[KnownAnnouncement] = []
         while turns and len(chosen) < count:
             rng.shuffle(turns)
@@ -120,11 +123,11 @@ class Known:
         before = self._entries.get(place)
         if before is not None:
             if before.announcement.created >= announcement.created:
-                same = before.announcement.encoded == announcement.encoded
-                self.counts["known" if same else "older"] += 1
+                self.counts["older"] += 1
                 return before.announcement
             self._remove(place)
         self._entries[place] = entry
+        self._places[hashlib.sha256(announcement.encoded).digest()] = place
         self._bytes += len(announcement.encoded)
         self.counts["new"] += 1
         self._make_room(announcement.public_key, now)
@@ -159,13 +162,27 @@ class Known:
         self.counts["evicted"] += 1
 
     def _remove(self, place: tuple[bytes, bytes]) -> None:
-        self._bytes -= len(self._entries.pop(place).announcement.encoded)
+        encoded = self._entries.pop(place).announcement.encoded
+        del self._places[hashlib.sha256(encoded).digest()]
+        self._bytes -= len(encoded)
 
     def _refuse(self, name: bytes, reason: str) -> None:
         self.counts[reason] += 1
         self._refused[name] = None
         while len(self._refused) > REFUSED_REMEMBERED:
             self._refused.popitem(last=False)
+
+
+def _newest_last(pile: Sequence[KnownAnnouncement], rng: random.Random) -> list[KnownAnnouncement]:
+    """In random order, but each author's newest after all second newest, and so on."""
+    ranks: Counter[bytes] = Counter()
+    ranked: list[tuple[int, float, KnownAnnouncement]] = []
+    for entry in sorted(pile, key=lambda entry: -entry.announcement.created):
+        author = entry.announcement.public_key
+        ranked.append((-ranks[author], rng.random(), entry))
+        ranks[author] += 1
+    ranked.sort(key=lambda one: one[:2])
+    return [entry for _, _, entry in ranked]
 
 
 class PeerClocks:

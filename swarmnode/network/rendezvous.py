@@ -49,9 +49,9 @@ class Pace:
     """How often the swarm is looked at, in seconds: this is what a node's traffic consists of."""
 
     dht_seconds: float = 15.0
-    peers_seconds: float = 3.0
-    peers_asked: int = 2
-    asked_count: int = 16
+    peers_seconds: float = 4.0
+    peers_asked: int = 1
+    asked_count: int = 12
     wait_seconds: float = 2.0
     """How long a discover call waits for looks that are under way."""
     call_seconds: float = 8.0
@@ -161,7 +161,8 @@ class Rendezvous:
         await asyncio.gather(*looks, return_exceptions=True)
 
     async def _store(self, announcement: Announcement) -> bool:
-        bucket = bucket_of(self._clock.now())
+        # A clock that was set back must not lead to a bucket before the announcement's own.
+        bucket = max(bucket_of(self._clock.now()), bucket_of(announcement.created / 1000))
         keys = publishing_keys(self._swarm_id, self._public_key, bucket, self.estimate.level)
         expires = announcement.expires / 1000
         self.counts["stores"] += len(keys)

@@ -152,3 +152,16 @@ def test_what_is_early_is_learnt_once_it_is_time() -> None:
     assert here.learn(data, "") is None
     clock.seconds += 20
     assert here.learn(data, "") == open_announcement(data, SWARM)
+
+
+def test_each_authors_newest_comes_before_anybodys_second_newest() -> None:
+    here = known()
+    for sequence in range(5):
+        for number in (1, 2, 3):
+            here.learn(made(number, sequence=sequence, created=NOW + sequence), "")
+    for seed in range(10):
+        entries = here.sample(4, random.Random(seed))
+        newest = [entry.announcement for entry in entries[:3]]
+        assert {announced.created for announced in newest} == {int((NOW + 4) * 1000)}
+        assert len({announced.public_key for announced in newest}) == 3
+        assert entries[3].announcement.created == int((NOW + 3) * 1000)

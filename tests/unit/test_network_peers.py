@@ -146,7 +146,7 @@ def test_a_peer_is_dialled_back_at_the_address_it_is_connected_from_and_no_other
     assert answer == b"\x01"
     assert tried == [("192.0.2.1", 4001)]
     assert asyncio.run(dial_back(tried, reached=False).answer("a", (1).to_bytes(2))) == b"\x00"
-    assert asyncio.run(dial_back([]).answer("stranger", (1).to_bytes(2))) == b"\x00"
+    assert asyncio.run(dial_back([]).answer("stranger", (1).to_bytes(2))) == b""
 
 
 def test_dialling_back_is_limited_and_malformed_requests_get_nothing() -> None:
