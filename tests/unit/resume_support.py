@@ -17,7 +17,7 @@ from swarmnode.worker import HostedPolicy
 
 FILES = ("MANIFEST.json", "model.safetensors", "optimizer.safetensors", "state.json")
 SMALL = TinySettings(width=16, layers=1, heads=2, feed_forward_width=16)
-TRAINING = Training(learning_rate=1e-2, weight_decay=0.1, inner_steps=2)
+TRAINING = Training(learning_rate=1e-1, warmup_steps=100, weight_decay=0.1, inner_steps=2)
 PROMPTS = ["Calculate 3 + 4.", "Simplify the fraction 6/8 to its lowest terms."]
 
 

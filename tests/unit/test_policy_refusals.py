@@ -19,7 +19,7 @@ from tests.unit.resume_support import SMALL, contents, order, rounds, saved
 @pytest.mark.parametrize(
     ("other", "difference"),
     [
-        (order(learning_rate=0.5), r"training\.learning_rate = 0\.01, now it is 0\.5"),
+        (order(learning_rate=0.5), r"training\.learning_rate = 0\.1, now it is 0\.5"),
         (order(SMALL.model_copy(update={"width": 32})), r"policy\.tiny\.width = 16, now it is 32"),
     ],
 )

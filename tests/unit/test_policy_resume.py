@@ -72,6 +72,8 @@ def test_twice_as_many_rounds_equal_half_of_them_a_restore_and_the_other_half(
     resumed = HostedPolicy(order(seed=99))
     report = resumed.restore(str(tmp_path / "half"))
     assert report["restored"] == {"path": str(middle), "version": 12, "extra": {"round": 6}}
+    unchanged = saved(resumed, tmp_path / "unchanged", {"round": 6})
+    assert digests(unchanged) == digests(middle)
     assert rounds(resumed, range(6, 12)) == second != first
     again = saved(resumed, tmp_path / "resumed")
     assert again.name == end.name == "step-24"
@@ -114,7 +116,7 @@ def test_a_checkpoint_holds_plain_files_with_the_state_as_readable_json(tmp_path
     assert tuple(sorted(contents(path))) == FILES
     state = json.loads((path / "state.json").read_text())
     assert state["version"] == 4
-    assert state["settings"]["training"]["learning_rate"] == 1e-2
+    assert state["settings"]["training"]["learning_rate"] == 1e-1
     assert set(state["optimizer"]["steps"].values()) == {4.0}
     assert state["libraries"]["torch"] == torch.__version__
 
