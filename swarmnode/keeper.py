@@ -38,6 +38,8 @@ class PolicyKeeper:
         self._checkpoints = checkpoints
         self.newest: Checkpoint | None = None
         """The last checkpoint that this process wrote."""
+        self.newest_version = 0
+        """The policy's version in it."""
         self.failures = 0
         """Checkpoints in a row that could not be written."""
         self.problem = ""
@@ -75,6 +77,7 @@ class PolicyKeeper:
 
     async def save(self, extra: Any) -> bool:
         """Write a checkpoint; where that fails the policy goes on, and `problem` says why."""
+        version = self._policy.info.version
         try:
             self.newest = await self._policy.save(self._checkpoints, extra)
         except ChildError as error:
@@ -82,7 +85,7 @@ class PolicyKeeper:
             self.problem = str(error)
             log.error("no checkpoint written", why=self.problem, failures=self.failures)
             return False
-        self.failures, self.problem = 0, ""
+        self.failures, self.problem, self.newest_version = 0, "", version
         for rejected in self.newest.rejected:
             log.error("damaged checkpoint set aside", name=rejected.name, why=rejected.reason)
         return True

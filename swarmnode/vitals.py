@@ -193,11 +193,12 @@ class Vitals:
         )
 
     def _checkpoint(self) -> shown.CheckpointStatus | None:
-        newest = self.keeper.newest if self.keeper else None
-        if newest is None or not newest.path.exists():
+        keeper = self.keeper
+        newest = keeper.newest if keeper else None
+        if keeper is None or newest is None or not newest.path.exists():
             return None
         return shown.CheckpointStatus(
-            policy_version=int(newest.path.name.rpartition("-")[2]),
+            policy_version=keeper.newest_version,
             written=newest.path.stat().st_mtime,
             bytes=newest.size,
         )
