@@ -93,7 +93,7 @@ def select_bundles(connection: sqlite3.Connection, count: int) -> Sequence[Publi
 
 
 def upsert_peer(record: PeerRecord, limit: int) -> Job:
-    """Peers seen longest ago make room."""
+    """Peers seen longest ago make room; the time when one was first seen stays."""
     row = (
         record.peer,
         record.first_seen,
@@ -105,7 +105,13 @@ def upsert_peer(record: PeerRecord, limit: int) -> Job:
     )
 
     def job(connection: sqlite3.Connection) -> None:
-        connection.execute("INSERT OR REPLACE INTO peers VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        connection.execute(
+            "INSERT INTO peers VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (peer) DO UPDATE SET "
+            "first_seen = min(first_seen, excluded.first_seen), last_seen = excluded.last_seen, "
+            "counts = excluded.counts, mutes = excluded.mutes, "
+            "muted_until = excluded.muted_until, why = excluded.why",
+            row,
+        )
         _keep_newest(connection, "peers", "last_seen", limit)
 
     return job
