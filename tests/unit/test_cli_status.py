@@ -30,7 +30,7 @@ from swarmnode.cli.logs import logs
 from swarmnode.cli.peers import peers
 from swarmnode.cli.rollouts import rollouts
 from swarmnode.cli.status import status
-from swarmnode.observe.facts import Facts
+from swarmnode.observe.facts import Facts, HealthWarning, Severity
 from swarmnode.observe.health import warnings
 from swarmnode.observe.log import start_logging
 from swarmnode.observe.log_reading import LogReader
@@ -89,8 +89,10 @@ DOCUMENT = StatusDocument(
     dropped={"expired": 3, "wire": 9},
     processes=(ProcessStatus(name="policy", process_id=12, memory_bytes=1 << 30, restarts=1),),
     checkpoint=CheckpointStatus(policy_version=30, written=3700.0, bytes=12 << 20),
-    warnings=tuple(warnings(Facts(disk_free_bytes=1, training_failures=1,
-                                  training_error=HOSTILE))),
+    warnings=(
+        *warnings(Facts(disk_free_bytes=1, training_failures=1, training_error=HOSTILE)),
+        HealthWarning("of-another-version", Severity.INFO, HOSTILE, HOSTILE, HOSTILE),
+    ),
 )  # fmt: skip
 
 

@@ -222,6 +222,31 @@ def test_a_client_that_reads_nothing_is_dropped(
     run_on_uvloop(run())
 
 
+@pytest.mark.parametrize("size", range(100_000, 400_000, 30_000))
+def test_a_client_that_reads_late_gets_the_whole_answer(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "s"
+
+    async def much() -> object:
+        return "x" * size
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        documents = Documents(much, much, DOCUMENTS.rollouts, DOCUMENTS.why)
+        async with serving(path, documents):
+            with socket.socket(socket.AF_UNIX) as late:
+                late.setblocking(False)
+                await loop.sock_connect(late, str(path))
+                await loop.sock_sendall(late, b"status\n")
+                for _ in range(50):
+                    await asyncio.sleep(0)
+                received = b""
+                while chunk := await loop.sock_recv(late, 1 << 16):
+                    received += chunk
+        assert len(json.loads(received)) == size
+
+    run_on_uvloop(run())
+
+
 def test_connections_beyond_the_limit_are_closed_at_once(tmp_path: Path) -> None:
     path = tmp_path / "s"
 
