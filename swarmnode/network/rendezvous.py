@@ -38,7 +38,8 @@ from swarmproto import (
 )
 
 ENOUGH_PEERS: Final = 8
-"""From so many connected peers on the DHT is looked at half as often."""
+"""From so many connected peers on the DHT is looked at SETTLED_FACTOR times as seldom."""
+SETTLED_FACTOR: Final = 4
 HANDED_OUT_REMEMBERED: Final = 4096
 OWN_REMEMBERED: Final = 64
 ENTRY_BYTES_MAX: Final = ANNOUNCEMENT_BYTES_MAX + 8
@@ -185,7 +186,7 @@ class Rendezvous:
     def _begin_looks(self) -> None:
         now = self._clock.now()
         settled = len(self._since) >= ENOUGH_PEERS
-        dht_seconds = self._pace.dht_seconds * (2 if settled else 1)
+        dht_seconds = self._pace.dht_seconds * (SETTLED_FACTOR if settled else 1)
         for name, every, look in (
             ("dht", dht_seconds, self._look_at_dht),
             ("peers", self._pace.peers_seconds, self._look_at_peers),
@@ -203,8 +204,9 @@ class Rendezvous:
     async def _look_at_dht(self) -> None:
         now = self._clock.now()
         this, before, *skewed = readable_buckets(now)
-        buckets = [this, before]
-        if self._rng.random() < 1 / 3:
+        # Each shard is read from several replicas: one is enough for those who know somebody.
+        buckets = [self._rng.choice((this, before))] if len(self._known) else [this, before]
+        if self._rng.random() < 1 / 4:
             buckets.append(self._rng.choice(skewed))
         level = self.estimate.level
         shards = [(bucket, f"{self._rng.getrandbits(16):016b}"[:level]) for bucket in buckets]
