@@ -95,7 +95,7 @@ def test_alone_nothing_is_acknowledged_and_dead_bootstrap_peers_are_no_failure(
     async def scenario() -> None:
         started = time.monotonic()
         async with peers(order(1, tmp_path, bootstrap=(NOBODY,))) as (alone,):
-            assert time.monotonic() - started < 15
+            assert time.monotonic() - started < 30
             key, subkey, value, expires = record(1)
             assert await alone.store(key, subkey, value, expires) == 0
             assert await alone.get([key]) == {key: {subkey: value}}
@@ -136,7 +136,7 @@ def test_requests_of_every_size_pass_and_limits_hold(tmp_path: Path) -> None:
             await until_served(asking, server.peer_id)
             for size in (0, 1, 70_000, 5_000_000):
                 message = os.urandom(size)
-                answer = await asking.call(server.peer_id, PROTOCOL, message, size, 20)
+                answer = await asking.call(server.peer_id, PROTOCOL, message, size, 60)
                 assert answer == message
             for protocol, request, limit in (
                 (PROTOCOL, bytes(6_000_001), 10_000_000),  # longer than is read
@@ -145,20 +145,23 @@ def test_requests_of_every_size_pass_and_limits_hold(tmp_path: Path) -> None:
                 ("/swarmnode/unknown/1", b"", 10),
             ):
                 with pytest.raises(PeerUnreachable):
-                    await asking.call(server.peer_id, protocol, request, limit, 20)
+                    await asking.call(server.peer_id, protocol, request, limit, 60)
             # One peer can't take all the places; when it lets go, it is served again.
             calls = [
-                asking.call(server.peer_id, "/swarmnode/late/1", b"", 10, 20)
+                asking.call(server.peer_id, "/swarmnode/late/1", b"", 10, 60)
                 for _ in range(STREAMS_PER_PEER_MAX + 2)
             ]
             asked = [asyncio.ensure_future(call) for call in calls]
-            refused, held = await asyncio.wait(asked, timeout=2)
-            assert len(refused) == 2
+            refused: set[asyncio.Future[bytes]] = set()
+            held = set(asked)
+            while len(refused) < 2:
+                done, held = await asyncio.wait(held, return_when=asyncio.FIRST_COMPLETED)
+                refused |= done
             waiting.set()
             assert await asyncio.gather(*held) == [b""] * STREAMS_PER_PEER_MAX
             for call in refused:
                 assert isinstance(call.exception(), PeerUnreachable)
-            assert await asking.call(server.peer_id, PROTOCOL, b"again", 10, 20) == b"again"
+            assert await asking.call(server.peer_id, PROTOCOL, b"again", 10, 60) == b"again"
             waiting.clear()
             with pytest.raises(PeerUnreachable):
                 await asking.call(server.peer_id, "/swarmnode/late/1", b"", 10, 0.3)
@@ -221,7 +224,7 @@ def test_a_killed_p2pd_is_noticed_at_once_and_every_call_still_ends(tmp_path: Pa
     async def scenario() -> None:
         async with peers(order(1, tmp_path), order(2, tmp_path)) as (first, second):
             os.kill(first.process_id, signal.SIGKILL)
-            await asyncio.wait_for(first.died.wait(), 2)
+            await asyncio.wait_for(first.died.wait(), 10)
             started = time.monotonic()
             assert await first.store(*record(1)) == 0
             assert await first.connected() == []

@@ -37,7 +37,7 @@ def test_a_stopped_p2pd_is_noticed_and_can_be_ended(
     async def scenario() -> None:
         async with peers(order(1, tmp_path)) as (stopped,):
             os.kill(stopped.process_id, signal.SIGSTOP)
-            await asyncio.wait_for(stopped.died.wait(), 5)
+            await asyncio.wait_for(stopped.died.wait(), 20)
 
     run(scenario)
 
@@ -122,7 +122,7 @@ def test_p2pd_ends_by_itself_when_its_parent_is_killed(tmp_path: Path) -> None:
         child = psutil.Process(int(parent.stdout.readline()))
         parent.kill()
         parent.wait()
-        child.wait(timeout=15)
+        child.wait(timeout=60)
 
 
 def test_sockets_of_dead_processes_are_swept_and_others_are_not(tmp_path: Path) -> None:
