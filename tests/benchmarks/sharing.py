@@ -33,6 +33,7 @@ from tests.benchmarks.sharing_protocol import (
     FRESH_SEEDS,
     FROZEN_RATES,
     LOOPHOLE_TASK,
+    LOWER_RATE,
     MIXES,
     RATES,
     REFERENCE_ARM,
@@ -42,6 +43,7 @@ from tests.benchmarks.sharing_protocol import (
     development,
     frozen_rates,
     main_part,
+    rates_of,
 )
 from tests.benchmarks.sharing_rows import row_of
 from tests.benchmarks.sharing_statistics import Row, choose_rate
@@ -118,7 +120,10 @@ def update_results(runs: Sequence[StudyRun]) -> list[Row]:
 
 def freeze_rates(rows: Sequence[Row]) -> None:
     """Write the best rate of each arm on the development seeds."""
-    chosen = {arm.name: choose_rate(rows, arm.name, RATES, DEVELOPMENT_SEEDS).rate for arm in ARMS}
+    chosen = {
+        arm.name: choose_rate(rows, arm.name, rates_of(arm.name), DEVELOPMENT_SEEDS).rate
+        for arm in ARMS
+    }
     write_atomically(FROZEN_RATES, json.dumps(chosen, indent=1) + "\n")
 
 
@@ -127,7 +132,7 @@ def protocol() -> StudyProtocol:
     tasks = dict(main_settings_tasks())
     return StudyProtocol(
         arms={arm.name: arm.description for arm in ARMS},
-        rates=RATES,
+        rates=(LOWER_RATE, *RATES),
         development_seeds=DEVELOPMENT_SEEDS,
         fresh_seeds=FRESH_SEEDS,
         rounds=ROUNDS,

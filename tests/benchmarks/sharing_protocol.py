@@ -18,6 +18,9 @@ from swarmnode.sim.study import Arm
 from tests.benchmarks.sharing_statistics import Stage
 
 RATES = (1e-4, 2e-4, 4e-4)
+LOWER_RATE = 5e-5
+EDGE_ARMS = ("8/0", "4/4 replay", "4/4 both")
+"""Arms that were best at the lowest of the rates, and for which a lower one was tried too."""
 DEVELOPMENT_SEEDS = (0, 1, 2)
 FRESH_SEEDS = tuple(range(100, 108))
 MIX_SEEDS = FRESH_SEEDS[:4]
@@ -145,9 +148,16 @@ def frozen_rates() -> Mapping[str, float]:
 
 
 def development() -> Iterator[StudyRun]:
-    """Every arm at every rate under the development seeds."""
+    """Every arm at every of its rates under the development seeds."""
     for seed, arm, rate in product(DEVELOPMENT_SEEDS, ARMS, RATES):
         yield StudyRun("development", arm, rate, seed)
+    for seed, name in product(DEVELOPMENT_SEEDS, EDGE_ARMS):
+        yield StudyRun("development", BY_NAME[name], LOWER_RATE, seed)
+
+
+def rates_of(arm: str) -> Sequence[float]:
+    """The rates that an arm is tried at."""
+    return (LOWER_RATE, *RATES) if arm in EDGE_ARMS else RATES
 
 
 def main_part(rates: Mapping[str, float]) -> Iterator[StudyRun]:

@@ -129,9 +129,11 @@ def _chosen(runs: Runs, rows: Sequence[Row], arm: str) -> tuple[float | None, st
     """The rate that the development runs choose, and the cell that tells of it."""
     best, text = None, "runs are missing"
     protocol = runs.protocol
-    wanted = {(each, seed) for each in protocol.rates for seed in protocol.development_seeds}
-    if wanted <= {(r["learning_rate"], r["seed"]) for r in rows if r["arm"] == arm}:
-        choice = choose_rate(rows, arm, protocol.rates, protocol.development_seeds)
+    done = {(r["learning_rate"], r["seed"]) for r in rows if r["arm"] == arm}
+    tried = sorted({each for each, _ in done})
+    wanted = {(each, seed) for each in tried for seed in protocol.development_seeds}
+    if len(tried) > 1 and wanted <= done:
+        choice = choose_rate(rows, arm, tried, protocol.development_seeds)
         best = choice.rate
         text = rate(best) + (", at the edge of the grid" if choice.at_edge else "")
     used = sorted({row["learning_rate"] for row in runs.of(arm)} - {best})
