@@ -79,6 +79,8 @@ class Networking:
         membership = self._membership = self._member(*checked_order(payload))
         try:
             await membership.start()
+            if self._membership is not membership:
+                raise BadOrder("the network was stopped while it started")
         except BaseException:
             self._membership = None
             await membership.close()
