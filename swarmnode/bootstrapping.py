@@ -20,6 +20,7 @@ from swarmnode.clock import SystemClock
 from swarmnode.config.network import Network
 from swarmnode.files import write_atomically
 from swarmnode.home import Home
+from swarmnode.limits import raise_open_files
 from swarmnode.network.order import NetworkOrder
 from swarmnode.network.remote import RemoteTransport
 from swarmnode.observe import status as shown
@@ -41,6 +42,7 @@ Say = Callable[[str], None]
 
 def serve(network: Network, home: Home, identity: Identity, swarm: SwarmFile, *, say: Say) -> None:
     """Run until told to stop; tells the addresses as soon as they are known. Raises SocketError."""
+    raise_open_files()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_live(network, home, identity, swarm, say))
 

@@ -17,11 +17,12 @@ from typing import Any
 import structlog
 import uvloop
 
-from swarmnode.api.status import StatusServer
+from swarmnode.api.status import SocketError, StatusServer
 from swarmnode.clock import SystemClock
 from swarmnode.collect import Notices
 from swarmnode.evaluation import Examiner
 from swarmnode.keeper import PolicyKeeper
+from swarmnode.limits import raise_open_files
 from swarmnode.memories import Memories
 from swarmnode.network.nobody import Nobody
 from swarmnode.network.remote import RemoteTransport
@@ -56,9 +57,10 @@ log = structlog.get_logger()
 def run(plan: Plan) -> None:
     """Run the node until it is told to stop, or has gone through its rounds.
 
-    Raises ChildError where a child doesn't start, StoreError, SocketError and OSError for a home
-    that cannot be used.
+    Raises ChildError where a child doesn't start, StoreError and OSError for a home that cannot be
+    used.
     """
+    raise_open_files()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_live(plan))
 
@@ -90,8 +92,12 @@ async def _live(plan: Plan) -> None:
         )
         vitals = Vitals(around)
         documents = documents_of(vitals, memories, network.connected, store, clock)
-        server = await StatusServer.start(plan.home.status_socket, documents)
-        stack.push_async_callback(server.close)
+        try:
+            server = await StatusServer.start(plan.home.status_socket, documents)
+            stack.push_async_callback(server.close)
+        except SocketError as error:
+            # Nobody needs a status to train.
+            log.error("no status", why=str(error))
         scorer = Scorer(scoring, plan.settings.rewards)
         policy = remote_policy(plan, host, clock)
         vitals.keeper = PolicyKeeper(
@@ -200,8 +206,9 @@ class _Life:
         """Another node runs with our key: the one that started later keeps silent."""
         later = created < self._vitals.around.started
         log.error("another node runs with this key", instance=instance.hex(), we_keep_silent=later)
-        self._vitals.duplicate_instance = instance.hex()
-        self._node.publisher.paused = later
+        if later:
+            self._vitals.duplicate_instance = instance.hex()
+            self._node.publisher.paused = True
 
     async def lead(self, stopping: Stopping) -> None:
         """Go through rounds until it is time to stop, then keep what was learned."""
@@ -219,7 +226,10 @@ class _Life:
 
     async def _watch(self) -> None:
         while True:
-            self._vitals.heard(await self._network.transport.health(), self._clock.now())
+            now = self._clock.now()
+            self._vitals.heard(await self._network.transport.health(), now)
+            # What happened in the last hour is counted from what was looked at.
+            self._vitals.facts(now)
             await self._clock.sleep(HEALTH_SECONDS)
 
     async def _rounds(self, stopping: Stopping) -> None:

@@ -11,10 +11,16 @@ from pathlib import Path
 import platformdirs
 
 HOME_VARIABLE = "SWARMNODE_HOME"
+CACHE_VARIABLE = "SWARMNODE_CACHE"
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
-    """What can be made again: warm starts. Safe to delete at any time."""
+    """What can be made again: warm starts. Safe to delete at any time, and to share.
+
+    CACHE_VARIABLE puts it elsewhere than under the home.
+    """
+    if folder := environment.get(CACHE_VARIABLE):
+        return Path(folder)
     if home := environment.get(HOME_VARIABLE):
         return Path(home) / "cache"
     return platformdirs.user_cache_path("swarmnode")

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from swarmnode.clock import Clock
@@ -36,7 +36,7 @@ QUEUED_ROUNDS = 4
 class Identity:
     """Who publishes: a key, and the home it lives in (16 random bytes)."""
 
-    private_key: bytes
+    private_key: bytes = field(repr=False)
     public_key: bytes
     instance: bytes
 

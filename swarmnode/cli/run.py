@@ -93,7 +93,6 @@ def _run(
     solo: bool,
     rounds: int | None,
 ) -> None:
-    from swarmnode.api.status import SocketError
     from swarmnode.cli.simulate import check
     from swarmnode.daemon import run as live
     from swarmnode.observe.log import start_logging
@@ -110,7 +109,7 @@ def _run(
     try:
         cache.mkdir(parents=True, exist_ok=True)
         live(plan)
-    except (ChildError, StoreError, SocketError) as error:
+    except (ChildError, StoreError) as error:
         raise Mistake(str(error), Exit.FAILURE) from error
     except OSError as error:
         raise Mistake(f"{error.filename or home.path}: {error.strerror}", Exit.FAILURE) from error

@@ -81,7 +81,8 @@ def arguments(order: PeerOrder, identity: Path, control: Path) -> list[str]:
         "relay": int(order.public or order.relay),
         "relayService": int(order.relay),
         "relayDiscovery": 0,
-        "autoRelay": int(order.public and not order.relay),
+        # Without a relay to trust p2pd refuses to start with it.
+        "autoRelay": int(order.public and not order.relay and bool(order.bootstrap)),
         "connManager": 1,
         "connLo": 96,
         "connHi": 160,

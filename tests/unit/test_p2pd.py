@@ -182,7 +182,7 @@ def test_an_answer_to_a_call_that_was_given_up_waits_for_nobody() -> None:
     [
         ({"client": True}, {"dhtClient"}),
         ({"client": False}, {"dhtServer"}),
-        ({"public": True, "client": True}, {"dhtClient", "autonat", "relay", "autoRelay"}),
+        ({"public": True, "client": True}, {"dhtClient", "autonat", "relay"}),
         (
             {"relay": True, "client": False},
             {"dhtServer", "autonat", "relay", "relayService", "forceReachabilityPublic"},
