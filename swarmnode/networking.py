@@ -51,7 +51,9 @@ METHOD_SECONDS: Final[Mapping[str, float]] = {
 """What each method may take; the daemon should wait a little longer."""
 
 CLOSE_SECONDS: Final = 4.0
-"""What ending the peer may take when the daemon has gone; p2pd ends by itself after that."""
+"""What ending the peer may take when the daemon has gone."""
+END_SECONDS: Final = 10
+"""After so long the kernel ends this process, whatever it is at; p2pd ends by itself then."""
 
 BuildPeer = Callable[[PeerOrder], Awaitable[Peer]]
 
@@ -155,8 +157,7 @@ class Networking:
         membership, self._membership = self._membership, None
         if running is not None:
             running.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await running
+            await asyncio.wait([running])
         if membership is not None:
             await membership.close()
 
@@ -226,8 +227,10 @@ def _log_bugs_alone(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) ->
         loop.default_exception_handler(context)
 
 
-async def serve(connection: socket.socket, networking: Networking) -> None:
-    """Answer the daemon until it hangs up, or until SIGTERM; leave nothing behind."""
+async def serve(
+    connection: socket.socket, networking: Networking, ending: Callable[[], object]
+) -> None:
+    """Answer the daemon until it hangs up, or until SIGTERM; then call `ending` and clean up."""
     channel = await Channel.over(connection, networking.handlers)
     answering = asyncio.ensure_future(channel.run())
     loop = asyncio.get_running_loop()
@@ -238,6 +241,7 @@ async def serve(connection: socket.socket, networking: Networking) -> None:
     except asyncio.CancelledError:
         pass
     finally:
+        ending()
         await channel.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
@@ -249,7 +253,8 @@ def main(arguments: list[str]) -> None:
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the daemon's to act on
     networking = Networking(HivemindPeer.start, SystemClock(), random.Random())
-    uvloop.run(serve(inherited_socket(arguments), networking))
+    connection = inherited_socket(arguments)
+    uvloop.run(serve(connection, networking, lambda: signal.alarm(END_SECONDS)))
 
 
 if __name__ == "__main__":

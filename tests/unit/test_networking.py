@@ -70,7 +70,7 @@ async def in_process(world: FakeWorld, orders: list[PeerOrder]) -> AsyncIterator
 
     ours, theirs = socket.socketpair()
     networking = Networking(build, SystemClock(), random.Random(0))
-    serving = asyncio.ensure_future(serve(theirs, networking))
+    serving = asyncio.ensure_future(serve(theirs, networking, lambda: None))
     channel = await Channel.over(ours, {})
     running = asyncio.ensure_future(channel.run())
     try:
