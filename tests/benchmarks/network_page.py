@@ -1,0 +1,251 @@
+"""The generated part of docs/results/network.md: its tables, by name. Pure text.
+
+A table stands between two lines of their own, `<!-- network:NAME -->` and `<!-- /network:NAME -->`;
+the prose around them is written by people. What was not measured yet is shown as UNKNOWN, and a
+swarm that was not measured is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from tests.benchmarks.network_rows import Layout, Row
+from tests.benchmarks.sharing_markdown import UNKNOWN, decimal, table, whole
+
+ANNOUNCE_AND_DISCOVER_KB = 150.0
+FETCHED_SHARE = 1.2
+OF_RL_SWARM = 0.2
+TO_POOL_SECONDS = 2.0
+COMPARED_AT = 16
+QUIET_LOAD = 3.0
+"""Load average on two cores from which wall times are not to be trusted."""
+
+_BLOCK = re.compile(
+    r"^<!-- network:(?P<name>\S+) -->$.*?^<!-- /network:(?P=name) -->$", re.MULTILINE | re.DOTALL
+)
+_MARKER = re.compile(r"^<!-- /?network:", re.MULTILINE)
+
+
+def fill(page: str, blocks: Mapping[str, str]) -> str:
+    """The page with every block replaced. ValueError unless it holds each of them exactly once."""
+    found = [match["name"] for match in _BLOCK.finditer(page)]
+    if sorted(found) != sorted(blocks) or len(_MARKER.findall(page)) != 2 * len(found):
+        raise ValueError(f"the page has the blocks {found}, and should have {sorted(blocks)}")
+
+    def filled(match: re.Match[str]) -> str:
+        name = match["name"]
+        return f"<!-- network:{name} -->\n\n{blocks[name]}\n\n<!-- /network:{name} -->"
+
+    return _BLOCK.sub(filled, page)
+
+
+def render(rows: Sequence[Row]) -> dict[str, str]:
+    """Every table by its name."""
+    return {name: block(rows) for name, block in BLOCKS.items()}
+
+
+def targets(rows: Sequence[Row]) -> str:
+    """What was asked for, what was measured, and whether that is enough."""
+    ours = _of(rows, "swarmnode")
+    measured = [_kb(_announce_and_discover(row)) for row in ours]
+    shares = [_fetched_share(row) for row in ours]
+    lines = [
+        _judged(
+            "announce + discover, KB a node and round, at every N",
+            f"≤ {whole(ANNOUNCE_AND_DISCOVER_KB)}",
+            " / ".join(decimal(each, 0) for each in measured),
+            bool(measured) and max(measured) <= ANNOUNCE_AND_DISCOVER_KB,
+        ),
+        _judged(
+            "bytes of fetch responses against bytes trained on, at every N",
+            f"≤ {FETCHED_SHARE}",
+            " / ".join(decimal(each, 2) for each in shares),
+            bool(shares) and max(shares) <= FETCHED_SHARE,
+        ),
+    ]
+    share = _share_of_rl_swarm(rows, COMPARED_AT)
+    lines.append(
+        _judged(
+            f"all bytes at N = {COMPARED_AT} against rl-swarm's layout",
+            f"≤ {OF_RL_SWARM}",
+            UNKNOWN if share is None else decimal(share, 2),
+            share is not None and share <= OF_RL_SWARM,
+        )
+    )
+    for row in ours:
+        if row.nodes == COMPARED_AT:
+            p50 = row.figures["to_pool_p50"]
+            lines.append(
+                _judged(
+                    f"discover call to scored group in the pool, p50 at N = {COMPARED_AT}, s",
+                    f"< {decimal(TO_POOL_SECONDS, 0)}",
+                    decimal(p50, 2) + _load_mark(row),
+                    p50 < TO_POOL_SECONDS,
+                )
+            )
+    return table(["", "bound", "measured", ""], lines)
+
+
+def traffic(rows: Sequence[Row]) -> str:
+    """Bytes by what was going on, each beyond the window before it."""
+    lines = []
+    for row in _of(rows, "swarmnode"):
+        idle, announce, discover, everything = (row.bytes_in(name) for name in _WINDOWS)
+        lines.append(
+            [
+                str(row.nodes),
+                *map(_kb_text, (idle, announce - idle, discover - announce)),
+                f"**{_kb_text(discover)}**",
+                _kb_text(everything - discover),
+                _kb_text(everything),
+                whole(1e3 * row.python_in("fetch")),
+                whole(1e3 * row.p2pd_in("fetch")),
+                whole(row.figures["resident_mib"]),
+            ]
+        )
+    head = ["N", "connected", "+ announce", "+ discover", "so far", "+ fetch", "all"]
+    return table([*head, "Python ms", "p2pd ms", "MiB"], lines)
+
+
+def compared(rows: Sequence[Row]) -> str:
+    """rl-swarm's layout, and ours against it."""
+    lines = []
+    for row in _of(rows, "rl-swarm"):
+        share = _share_of_rl_swarm(rows, row.nodes)
+        lines.append(
+            [
+                str(row.nodes),
+                _kb_text(row.bytes_in("publish")),
+                _kb_text(row.bytes_in("read")),
+                _kb_text(row.bytes_in("publish") + row.bytes_in("read")),
+                UNKNOWN if share is None else decimal(share, 2),
+                whole(1e3 * (row.python_in("publish") + row.python_in("read"))),
+                whole(1e3 * (row.p2pd_in("publish") + row.p2pd_in("read"))),
+                f"{100 * row.figures['read_share']:.0f} %",
+            ]
+        )
+    head = ["N", "publish", "read", "both", "ours / this", "Python ms", "p2pd ms", "batches read"]
+    return table(head, lines)
+
+
+def fetches(rows: Sequence[Row]) -> str:
+    """What was fetched for what was trained on, and how long it took."""
+    lines = []
+    for row in _of(rows, "swarmnode"):
+        figures = row.figures
+        wire = row.bytes_in("fetch") - row.bytes_in("discover")
+        trained = figures["trained_bytes"]
+        lines.append(
+            [
+                str(row.nodes),
+                decimal(figures["trained_groups"], 2),
+                _kb_text(trained),
+                decimal(figures["fetched_bytes"] / trained, 3),
+                decimal(wire / trained, 2),
+                whole(figures["failed_fetches"]),
+                *_times(figures, "fetch"),
+                *_times(figures, "to_pool"),
+                whole(figures["restarts"]),
+                decimal(figures["load"], 1),
+            ]
+        )
+    head = ["N", "groups trained on", "KB of these", "responses / these", "wire / these"]
+    head += ["failed", "fetch p50", "p90 s", "to pool p50", "p90 s", "restarts", "load"]
+    return table(head, lines)
+
+
+def crowded(rows: Sequence[Row]) -> str:
+    """Two publishers a shard."""
+    lines = [
+        [
+            str(row.nodes),
+            decimal(row.figures["swarm_size"], 0),
+            decimal(row.figures["level"], 0),
+            _kb_text(_announce_and_discover(row)),
+            f"{decimal(row.figures['authors_heard'], 1)} of {row.nodes - 1}",
+            whole(row.figures["looks/stores"]),
+            whole(row.figures["looks/stores_unacknowledged"]),
+        ]
+        for row in _of(rows, "crowded")
+    ]
+    head = ["N", "estimated size", "bits of prefix", "KB so far", "authors heard of by a node"]
+    return table([*head, "records stored", "unacknowledged"], lines)
+
+
+def simulated(rows: Sequence[Row]) -> str:
+    """Virtual time."""
+    lines = []
+    for row in _of(rows, "simulated"):
+        figures = row.figures
+        lines.append(
+            [
+                str(row.nodes),
+                decimal(1e3 * figures["latency_seconds"], 1),
+                decimal(figures["trained_groups"], 2),
+                decimal(figures["fetched_bytes"] / figures["trained_bytes"], 3),
+                _kb_text(figures["fetched_bytes"]),
+                *_times(figures, "to_pool"),
+                f"{100 * figures['publishers_read']:.0f} %",
+                decimal(figures["requests_mean"], 1),
+                decimal(figures["requests_busiest"], 1),
+            ]
+        )
+    head = ["N", "one-way delay ms", "groups trained on", "responses / these", "KB fetched"]
+    head += ["to pool p50", "p90 s", "publishers read from", "requests served", "by the busiest"]
+    return table(head, lines)
+
+
+BLOCKS: Mapping[str, Callable[[Sequence[Row]], str]] = {
+    "targets": targets,
+    "traffic": traffic,
+    "compared": compared,
+    "fetches": fetches,
+    "crowded": crowded,
+    "simulated": simulated,
+}
+
+_WINDOWS = ("idle", "announce", "discover", "fetch")
+
+
+def _of(rows: Sequence[Row], layout: Layout) -> list[Row]:
+    return sorted((row for row in rows if row.layout == layout), key=lambda row: row.nodes)
+
+
+def _judged(what: str, bound: str, measured: str, met: bool) -> list[str]:
+    return [what, bound, measured or UNKNOWN, "met" if met else "**not met**"]
+
+
+def _announce_and_discover(row: Row) -> float:
+    """With what keeps the node connected, since no node announces without that."""
+    return row.bytes_in("discover")
+
+
+def _fetched_share(row: Row) -> float:
+    return row.figures["fetched_bytes"] / row.figures["trained_bytes"]
+
+
+def _share_of_rl_swarm(rows: Sequence[Row], nodes: int) -> float | None:
+    ours = [row for row in _of(rows, "swarmnode") if row.nodes == nodes]
+    theirs = [row for row in _of(rows, "rl-swarm") if row.nodes == nodes]
+    if not (ours and theirs):
+        return None
+    both = theirs[0].bytes_in("publish") + theirs[0].bytes_in("read")
+    return ours[0].bytes_in("fetch") / both
+
+
+def _kb(size: float) -> float:
+    return size / 1000
+
+
+def _kb_text(size: float) -> str:
+    return decimal(_kb(size), 1)
+
+
+def _times(figures: Mapping[str, float], name: str) -> list[str]:
+    return [decimal(figures[f"{name}_{at}"], 2) for at in ("p50", "p90")]
+
+
+def _load_mark(row: Row) -> str:
+    load = row.figures["load"]
+    return "" if load <= QUIET_LOAD else f" (at a load of {decimal(load, 0)} on 2 cores)"
