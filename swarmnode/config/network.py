@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pydantic import Field
-
 from swarmnode.config.base import Section
 
 
@@ -27,9 +25,3 @@ class Network(Section):
 
     relay: bool = False
     """Whether this node relays other nodes' connections; a bootstrap peer may."""
-
-    announcement_copies: int = Field(default=5, ge=1, le=20)
-    """Peers on which the DHT stores each announcement."""
-
-    request_seconds: float = Field(default=10.0, gt=0, le=120)
-    """Seconds that a request to a peer may take."""
