@@ -64,8 +64,8 @@ class Notices:
     """Whom the collector tells of what; each is called at once and must not raise."""
 
     duplicate: Callable[[bytes, float], None] = lambda _instance, _created_seconds: None
-    """Our key is used by another instance too; once for each, with its first announcement's
-    creation in seconds since 1970."""
+    """Our key is used by another instance too, which announced something at that moment in seconds
+    since 1970; told again where an earlier moment becomes known."""
     muted: Callable[[str, float], None] = lambda _peer, _seconds: None
     """A peer is muted for so many seconds: hang up and refuse it."""
     served: Callable[[str], None] = lambda _holder: None
@@ -117,7 +117,7 @@ class Collector:
         self._groups_per_look = groups_per_look
         self._completions_kept = completions_kept
         self._notices = notices or Notices()
-        self._duplicates: set[bytes] = set()
+        self._duplicates: dict[bytes, int] = {}
         self._slots = asyncio.Semaphore(FETCHES_AT_ONCE)
         self.standing = Standing() if standing is None else standing
         self.remembered = Remembered() if remembered is None else remembered
@@ -181,11 +181,14 @@ class Collector:
 
     def _note_own(self, announcement: Announcement) -> None:
         instance = announcement.instance
-        if self._own_instance in (None, instance) or instance in self._duplicates:
+        if self._own_instance in (None, instance):
+            return
+        earliest = self._duplicates.get(instance)
+        if earliest is not None and earliest <= announcement.created:
             return
         # An expired one may be a replay of what this key said in an earlier home.
         if announcement.expires / 1000 > self._clock.now():
-            self._duplicates.add(instance)
+            self._duplicates[instance] = announcement.created
             self._notices.duplicate(instance, announcement.created / 1000)
 
     def _in_order(self, holders: Sequence[str]) -> Sequence[str]:

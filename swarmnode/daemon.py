@@ -203,8 +203,13 @@ class _Life:
         task.add_done_callback(self._verdicts.discard)
 
     def _duplicate(self, instance: bytes, created: float) -> None:
-        """Another node runs with our key: the one that started later keeps silent."""
-        later = created < self._vitals.around.started
+        """Another node runs with our key: the one that came later into the swarm keeps silent.
+
+        What the other made before we were in the swarm shows that it was there first; what we made
+        until then, nobody had.
+        """
+        joined = self._vitals.joined
+        later = joined is None or created < joined
         log.error("another node runs with this key", instance=instance.hex(), we_keep_silent=later)
         if later:
             self._vitals.duplicate_instance = instance.hex()

@@ -387,7 +387,7 @@ def test_a_header_from_the_future_is_ignored_even_if_its_announcement_is_not() -
     simulate(scenario)
 
 
-def test_another_instance_of_our_key_is_told_once_and_ours_never() -> None:
+def test_another_instance_of_our_key_is_told_once_or_when_an_earlier_moment_is_known() -> None:
     async def scenario(clock: VirtualClock) -> None:
         here, twin = scene(clock), Stranger(0, clock)
         bundle = twin.bundle(twin.group(5))
@@ -401,12 +401,17 @@ def test_another_instance_of_our_key_is_told_once_and_ours_never() -> None:
         )
         await here.look(twin.announcement(bundle, instance=b"j" * 16, size=1001))
         assert here.duplicates == [(b"j" * 16, start), (b"k" * 16, start + 400)]
+        earlier = late - 1000
+        await here.look(
+            twin.announcement(bundle, instance=b"k" * 16, created=earlier, expires=late)
+        )
+        assert here.duplicates[2:] == [(b"k" * 16, start + 399)]
         await clock.sleep(400)
         old = int(start * 1000)
         await here.look(
             twin.announcement(bundle, instance=b"l" * 16, created=old, expires=old + 300_000)
         )
-        assert len(here.duplicates) == 2
+        assert len(here.duplicates) == 3
         assert here.transport.asked == []
         assert here.collector.dropped == {}
 
