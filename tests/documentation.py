@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from swarmnode.config.settings import Settings, describe
+from swarmnode.observe.facts import Severity
+from swarmnode.observe.health import health_table
 from swarmnode.observe.metrics import DROPPED, METRICS
 from swarmnode.selection.admission import Reason
 from swarmnode.training import METRICS as TRAINING_METRICS
@@ -30,6 +32,22 @@ evaluation before the first round. Rewards are successes: 1 where the verifier's
 
 This page is made from the code by `make docs`.
 """
+
+HEALTH_HEAD = """# Health warnings
+
+What a running node can complain of. `swarmnode status` shows what applies at the moment, with
+figures and what to do; `swarmnode status --json` has it under `warnings`, with the codes below,
+which stay the same from version to version. Nothing is remembered: a warning goes with its cause.
+Of a cause and its consequence only the cause is shown.
+
+This page is made from the code by `make docs`.
+"""
+
+SEVERITIES = {
+    Severity.INFO: "nothing is wrong; it explains why the node does what it does",
+    Severity.WARNING: "the node works, but not as well as it could",
+    Severity.ERROR: "part of the node's work is not done until somebody acts",
+}
 
 
 def settings_page() -> str:
@@ -63,6 +81,13 @@ def metrics_page() -> str:
     )
 
 
+def health_page() -> str:
+    """docs/health.md."""
+    severities = {severity.value: SEVERITIES[severity] for severity in Severity}
+    warnings = f"## The warnings\n\n{health_table()}"
+    return "\n".join([HEALTH_HEAD, _table("Severities", severities), warnings])
+
+
 def _table(title: str, meanings: Mapping[str, str]) -> str:
     rows = [f"| `{name}` | {text} |" for name, text in meanings.items()]
     return "\n".join([f"## {title}\n", "| name | meaning |", "| --- | --- |", *rows, ""])
@@ -76,7 +101,7 @@ def _shown(default: object) -> str:
     return str(default).lower() if isinstance(default, bool) else str(default)
 
 
-PAGES = {"settings.md": settings_page, "metrics.md": metrics_page}
+PAGES = {"settings.md": settings_page, "metrics.md": metrics_page, "health.md": health_page}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():
