@@ -90,12 +90,18 @@ def until(look: Callable[[], Value | None], seconds: float, what: str, every: fl
 
 
 @contextmanager
-def adopting() -> Iterator[None]:
-    """Become the parent of every process that loses its own among our descendants (Linux)."""
+def adopting() -> Iterator[Sequence[int]]:
+    """Become the parent of every process that loses its own among our descendants (Linux).
+
+    Gives the ids of the children that were there before.
+    """
+    if sys.platform != "linux":
+        pytest.skip("only Linux gives orphans to an ancestor that asks for them")
     library = ctypes.CDLL(None)
+    before = [child.pid for child in psutil.Process().children()]
     assert library.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
     try:
-        yield
+        yield before
     finally:
         library.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 

@@ -54,9 +54,8 @@ def test_a_node_started_alone_trains_and_joins_as_soon_as_a_bootstrap_peer_appea
         node = here.run("first", late, *wait)
         status = wait_for_rounds(node, 2)
         assert "training alone" in status.summary
-        assert {"bootstrap-failed"} <= {each.code for each in status.warnings}
         until(
-            lambda: (found := running(node)) and "(2 tried)" in found.summary,
+            lambda: (found := running(node)) and "answers (2 tried)" in found.summary,
             patience(30),
             "the status says that no bootstrap peer answers",
         )
@@ -156,7 +155,8 @@ def test_clocks_ten_minutes_off_hurt_no_training_are_told_and_punish_nobody(
 
             def told(node: RealNode = node) -> bool:
                 status = running(node)
-                return bool(status) and "clock-far-off" in {each.code for each in status.warnings}
+                codes = {each.code for each in status.warnings} if status else ()
+                return "clock-far-off" in codes
 
             until(told, patience(60), f"{node.home.path.name} is told about its clock")
             status = running(node)

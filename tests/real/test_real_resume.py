@@ -11,7 +11,7 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -40,20 +40,26 @@ KILLS = 10
 SEED = 12
 EVERYTHING = 10_000
 
+NobodyIsLeft = Callable[[RealNode], None]
+
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     out = tmp_path_factory.mktemp("resume")
-    with (
-        adopting(),
-        place(out, "daemon.checkpoint_seconds=2", "daemon.shortest_round_seconds=0.5") as made,
-    ):
+    with place(out, "daemon.checkpoint_seconds=2", "daemon.shortest_round_seconds=0.5") as made:
         yield made
 
 
-def assert_nobody_is_left(dead: RealNode) -> None:
-    assert dead.process.poll() is not None
-    until(lambda: not orphans([]), patience(10), "no process of the dead node is left")
+@pytest.fixture
+def nobody_is_left() -> Iterator[NobodyIsLeft]:
+    """Fails if a process of a dead node still lives."""
+    with adopting() as known:
+
+        def check(dead: RealNode) -> None:
+            assert dead.process.poll() is not None
+            until(lambda: not orphans(known), patience(10), "no process of the dead node is left")
+
+        yield check
 
 
 def complete(node: RealNode) -> list[Path]:
@@ -73,7 +79,7 @@ def newest_checkpoint(node: RealNode) -> int:
 
 
 def test_a_node_killed_at_ten_random_moments_resumes_every_time_and_reuses_no_number(
-    here: Place,
+    here: Place, nobody_is_left: NobodyIsLeft
 ) -> None:
     rng = random.Random(SEED)
     begun = time.monotonic()
@@ -92,7 +98,7 @@ def test_a_node_killed_at_ten_random_moments_resumes_every_time_and_reuses_no_nu
         moments.append(round(wait, 2))
         node.process.kill()
         node.process.wait()
-        assert_nobody_is_left(node)
+        nobody_is_left(node)
         version, rounds = newest_checkpoint(node), len(node.reports())
         node = here.run("killed")
     status = wait_for_rounds(node, 1)
@@ -111,17 +117,19 @@ def test_a_node_killed_at_ten_random_moments_resumes_every_time_and_reuses_no_nu
     assert exceptions(node) == []
     node.process.kill()
     node.process.wait()
-    assert_nobody_is_left(node)
+    nobody_is_left(node)
 
 
-def test_sigterm_drains_writes_a_checkpoint_and_leaves_no_process(here: Place) -> None:
+def test_sigterm_drains_writes_a_checkpoint_and_leaves_no_process(
+    here: Place, nobody_is_left: NobodyIsLeft
+) -> None:
     node = here.run("drained", "--set", "daemon.checkpoint_seconds=100000")
     wait_for_rounds(node, 3)
     node.process.send_signal(signal.SIGTERM)
     begun = time.monotonic()
     assert node.process.wait(patience(30)) == 0
     seconds = time.monotonic() - begun
-    assert_nobody_is_left(node)
+    nobody_is_left(node)
     last, version = node.reports()[-1].round, newest_checkpoint(node)
     print(f"ended {seconds:.1f} s after SIGTERM, round {last}, policy version {version}")
     assert version >= 0
@@ -132,12 +140,14 @@ def test_sigterm_drains_writes_a_checkpoint_and_leaves_no_process(here: Place) -
     assert_no_round_lost(again)
     again.process.send_signal(signal.SIGINT)
     assert again.process.wait(patience(30)) == 0
-    assert_nobody_is_left(again)
+    nobody_is_left(again)
     for each in (node, again):
         assert exceptions(each) == []
 
 
-def test_a_second_signal_ends_a_node_now_even_if_its_policy_host_hangs(here: Place) -> None:
+def test_a_second_signal_ends_a_node_now_even_if_its_policy_host_hangs(
+    here: Place, nobody_is_left: NobodyIsLeft
+) -> None:
     node = here.run("hurried", "--set", "daemon.grace_seconds=1000")
     wait_for_rounds(node, 1)
     host = until(lambda: process_of(node, "policy"), patience(10), "the policy host")
@@ -154,10 +164,12 @@ def test_a_second_signal_ends_a_node_now_even_if_its_policy_host_hangs(here: Pla
     node.process.send_signal(signal.SIGTERM)
     assert node.process.wait(patience(5)) == 130
     print(f"ended {time.monotonic() - begun:.2f} s after the second signal")
-    assert_nobody_is_left(node)
+    nobody_is_left(node)
 
 
-def test_a_policy_host_and_a_scorer_killed_in_a_round_come_back(here: Place) -> None:
+def test_a_policy_host_and_a_scorer_killed_in_a_round_come_back(
+    here: Place, nobody_is_left: NobodyIsLeft
+) -> None:
     node = here.run("mended")
     wait_for_rounds(node, 2)
     until(lambda: newest_checkpoint(node) >= 0, patience(20), "a checkpoint")
@@ -169,7 +181,7 @@ def test_a_policy_host_and_a_scorer_killed_in_a_round_come_back(here: Place) -> 
     assert_no_round_lost(node)
     node.process.send_signal(signal.SIGTERM)
     assert node.process.wait(patience(30)) == 0
-    assert_nobody_is_left(node)
+    nobody_is_left(node)
 
 
 def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_it_goes_on(here: Place) -> None:
