@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
 from swarmnode.cli import main
+from swarmnode.home import Home
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     monkeypatch.setattr(sys, "argv", ["swarmnode", *arguments])
     with pytest.raises(SystemExit) as caught:
         main()
-    code = caught.value.code
+    code = caught.value.code or 0
     assert isinstance(code, int)
     return code
 
@@ -67,6 +69,105 @@ def test_a_mistake_gives_one_line_and_its_exit_code(
     assert words in shown.err
     assert shown.err.count("\n") == 1
     assert shown.out == ""
+
+
+ADDRESS = "/ip4/192.0.2.7/tcp/4001/p2p/12D3KooWJC2FpPvy3FA4EdmWMnLNSU6ukUgGABhkPxWscXSQYhAG"
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "words"),
+    [
+        ("run --mix four", 2, "such as 4/4"),
+        ("run --mix 0/0", 2, "take at least one group"),
+        ("run --mix 0/4", 2, "would ask anything"),
+        ("run --set training.lr=1", 2, "is no setting"),
+        ("run --config absent.toml", 3, "absent.toml cannot be read"),
+        ("run --lisen x", 2, "--listen"),
+        ("run friends --solo", 2, "give a swarm or --solo, not both"),
+        ("run strangers", 3, "there are: friends"),
+        ("run absent.toml", 3, "absent.toml cannot be read"),
+        ("run friends --task bf:easy", 2, "does not ask bf:easy; leave --task out"),
+        ("run --listen /ip4/0.0.0.0/tcp/4001", 2, "listening on /ip4/0.0.0.0/tcp/4001 lets"),
+        ("run --public", 2, "offering itself to strangers (--public) lets"),
+        ("run --set network.relay=true", 2, "Give --accept-risk"),
+        ("bootstrap --listen /ip6/::/tcp/4001", 2, "Give --accept-risk"),
+        ("bootstrap strangers", 3, "there are: friends"),
+        ("bootstrap --config absent.toml", 3, "absent.toml cannot be read"),
+        ("swarm new x --bootstrap nonsense", 2, "is no bootstrap address; they look like"),
+        ("swarm new x --out /proc/swarm.toml", 3, "/proc/swarm.toml cannot be written"),
+        ("swarm join absent.toml", 3, "absent.toml cannot be read"),
+        ("swarm join /", 3, "Is a directory"),
+        ("swarm leave strangers", 2, "there are: friends"),
+        ("swarm jion x", 2, "(see --help)"),
+        ("key export copy", 3, "key cannot be read"),
+        ("key import absent", 3, "absent cannot be read"),
+        ("status", 4, "no node runs with the home"),
+        ("status --json --watch", 4, "no node runs with the home"),
+        ("peers", 4, "no node runs with the home"),
+        ("peers --why 12D3", 4, "no node runs with the home"),
+        ("rollouts", 2, "there is --outgoing"),
+        ("rollouts --outgoing", 4, "nothing has left this machine"),
+        ("rollouts --outgoing -n 0", 2, "greater than or equal to 1"),
+        ("logs", 3, "there is no log in"),
+        ("logs -n some", 2, "valid integer"),
+        ("doctor --config absent.toml", 3, "absent.toml cannot be read"),
+    ],
+)
+def test_a_mistake_around_a_real_node_gives_one_line_and_its_exit_code(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    line: str,
+    code: int,
+    words: str,
+) -> None:
+    monkeypatch.setenv("SWARMNODE_HOME", str(tmp_path / "home"))
+    made = ["swarm", "new", "friends", "--task", "gcd:default", "--bootstrap", ADDRESS]
+    assert run(monkeypatch, *made) == 0
+    monkeypatch.setattr("swarmnode.daemon.run", lambda _plan: pytest.fail("a node was started"))
+    capsys.readouterr()
+    assert run(monkeypatch, *line.split()) == code
+    shown = capsys.readouterr()
+    assert words in shown.err
+    assert shown.err.count("\n") == 1
+    assert shown.out == ""
+
+
+def test_a_home_in_use_names_the_process(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SWARMNODE_HOME", str(tmp_path))
+    home = Home(tmp_path)
+    home.make()
+    with home.lock():
+        for command in ("run", "bootstrap", "key rotate"):
+            assert run(monkeypatch, *command.split()) == 3
+            shown = capsys.readouterr().err
+            assert f"is in use by process {os.getpid()}" in shown
+            assert shown.count("\n") == 1
+
+
+def test_a_swarm_file_with_other_rules_than_its_id_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SWARMNODE_HOME", str(tmp_path))
+    file = tmp_path / "friends.toml"
+    assert run(monkeypatch, "swarm", "new", "friends", "--out", str(file)) == 0
+    file.write_text(file.read_text().replace("completions_max = 64", "completions_max = 32"))
+    capsys.readouterr()
+    assert run(monkeypatch, "swarm", "join", str(file)) == 3
+    assert "the rules are not those of the swarm that it names" in capsys.readouterr().err
+
+
+def test_several_joined_swarms_must_be_told_apart(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SWARMNODE_HOME", str(tmp_path))
+    for name in ("friends", "strangers"):
+        assert run(monkeypatch, "swarm", "new", name) == 0
+    capsys.readouterr()
+    assert run(monkeypatch, "run") == 2
+    assert "several swarms were joined" in capsys.readouterr().err
 
 
 def test_a_typo_in_toml_names_the_file(
