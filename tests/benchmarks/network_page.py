@@ -91,20 +91,21 @@ def traffic(rows: Sequence[Row]) -> str:
     """Bytes by what was going on, each beyond the window before it."""
     lines = []
     for row in _of(rows, "swarmnode"):
-        idle, announce, discover, everything = (row.bytes_in(name) for name in _WINDOWS)
+        idle, announce, discover = (row.bytes_in(each) for each in ("idle", "announce", "discover"))
         lines.append(
             [
                 str(row.nodes),
                 *map(_kb_text, (idle, announce - idle, discover - announce)),
                 f"**{_kb_text(discover)}**",
-                _kb_text(everything - discover),
-                _kb_text(everything),
+                _kb_text(_fetch_wire(row)),
+                f"**{_kb_text(_everything(row))}**",
+                _kb_text(row.bytes_in("fetch")),
                 whole(1e3 * row.python_in("fetch")),
                 whole(1e3 * row.p2pd_in("fetch")),
                 whole(row.figures["resident_mib"]),
             ]
         )
-    head = ["N", "connected", "+ announce", "+ discover", "so far", "+ fetch", "all"]
+    head = ["N", "connected", "+ announce", "+ discover", "so far", "+ fetch", "all", "at work"]
     return table([*head, "Python ms", "p2pd ms", "MiB"], lines)
 
 
@@ -134,7 +135,6 @@ def fetches(rows: Sequence[Row]) -> str:
     lines = []
     for row in _of(rows, "swarmnode"):
         figures = row.figures
-        wire = row.bytes_in("fetch") - row.bytes_in("discover")
         trained = figures["trained_bytes"]
         lines.append(
             [
@@ -142,7 +142,7 @@ def fetches(rows: Sequence[Row]) -> str:
                 decimal(figures["trained_groups"], 2),
                 _kb_text(trained),
                 decimal(figures["fetched_bytes"] / trained, 3),
-                decimal(wire / trained, 2),
+                decimal(_fetch_wire(row) / trained, 3),
                 whole(figures["failed_fetches"]),
                 *_times(figures, "fetch"),
                 *_times(figures, "to_pool"),
@@ -205,8 +205,6 @@ BLOCKS: Mapping[str, Callable[[Sequence[Row]], str]] = {
     "simulated": simulated,
 }
 
-_WINDOWS = ("idle", "announce", "discover", "fetch")
-
 
 def _of(rows: Sequence[Row], layout: Layout) -> list[Row]:
     return sorted((row for row in rows if row.layout == layout), key=lambda row: row.nodes)
@@ -221,6 +219,14 @@ def _announce_and_discover(row: Row) -> float:
     return row.bytes_in("discover")
 
 
+def _fetch_wire(row: Row) -> float:
+    return row.figures["fetched_bytes"] * row.figures["wire_share"]
+
+
+def _everything(row: Row) -> float:
+    return _announce_and_discover(row) + _fetch_wire(row)
+
+
 def _fetched_share(row: Row) -> float:
     return row.figures["fetched_bytes"] / row.figures["trained_bytes"]
 
@@ -231,7 +237,7 @@ def _share_of_rl_swarm(rows: Sequence[Row], nodes: int) -> float | None:
     if not (ours and theirs):
         return None
     both = theirs[0].bytes_in("publish") + theirs[0].bytes_in("read")
-    return ours[0].bytes_in("fetch") / both
+    return _everything(ours[0]) / both
 
 
 def _kb(size: float) -> float:

@@ -23,6 +23,8 @@ BATCH_BYTES = 20_000
 ROUNDS = 4
 BEAM = 50
 EXPIRY_SECONDS = 600.0
+WAIT_SECONDS = 30.0
+"""For an answer: long, since it changes no byte, and a busy machine is slow."""
 STARTED_AT_ONCE = 4
 
 
@@ -54,6 +56,7 @@ class _Swarm:
             cache_locally=False,
             cache_on_store=False,
             cache_nearest=0,
+            wait_timeout=WAIT_SECONDS,
         )
         self.nodes.append(node)
 

@@ -13,8 +13,9 @@ from functools import partial
 from swarmnode.clock import VirtualClock, VirtualLoop
 from swarmnode.network.memory import MemoryNetwork, Serve
 from swarmproto import FetchRequest, FetchResponse
-from tests.benchmarks.network_made import ROUND_SECONDS, Node, fetch_figures
+from tests.benchmarks.network_made import ROUND_SECONDS, Node
 from tests.benchmarks.network_rows import Row
+from tests.benchmarks.network_seen import fetch_figures
 
 ROUNDS = 3
 UNSEEN_ROUNDS = 3

@@ -1,8 +1,10 @@
 """Network processes of one swarm, measured: what they send and compute, by what they are asked.
 
 Four windows of whole rounds follow each other: nothing is asked of the processes (what keeps them
-connected); every node publishes; every node discovers as well; every node fetches and trains as
-well. What a window costs beyond the one before it is the price of what was added.
+connected); every node publishes; every node discovers each second as well, as a collector does that
+never has enough; and every node collects and trains, which discovers only while there is room.
+What the second and the third cost beyond the one before is the price of what was added. At the end
+bundles are fetched at once, for what a fetched byte costs on the wire.
 """
 
 from __future__ import annotations
@@ -26,16 +28,15 @@ from tests.benchmarks.network_made import (
     RULES_BYTES,
     SWARM,
     Node,
-    Seen,
-    fetch_figures,
     identity,
-    times,
 )
 from tests.benchmarks.network_namespace import reading, resident_mib
 from tests.benchmarks.network_rows import Round, Row, between
+from tests.benchmarks.network_seen import Seen, fetch_figures, times
 
 CROWDED_MODULE = "tests.benchmarks.network_crowded"
 STARTED_AT_ONCE = 4
+BUNDLES_FETCHED = 3
 JOINED_SECONDS = 90
 SETTLE_SECONDS = 20.0
 
@@ -154,6 +155,8 @@ async def _measure(count: int, crowded: bool, folder: Path) -> Row:
             print(window.name, [round(each.sent / 1024, 1) for each in rounds[window.name]])
         health = await processes.health()
         figures = _figures([node.seen for node in nodes], rounds, health)
+        if not crowded:
+            figures["wire_share"] = await _wire_share(nodes, processes)
         figures["resident_mib"] = resident_mib(processes.process_ids)
         figures["load"] = os.getloadavg()[1]
     finally:
@@ -163,6 +166,16 @@ async def _measure(count: int, crowded: bool, folder: Path) -> Row:
             _level(each["swarm_size"], CROWDED_PUBLISHERS) for each in health
         )
     return Row("crowded" if crowded else "swarmnode", count, ROUND_SECONDS, rounds, figures)
+
+
+async def _wire_share(nodes: Sequence[Node], processes: Processes) -> float:
+    """Bytes on the loopback for each byte of fetch responses, where little else is sent."""
+    for node in nodes:
+        node.seen.forget()
+    before = reading(processes.process_ids)
+    await asyncio.gather(*(node.fetch_bundles(BUNDLES_FETCHED) for node in nodes))
+    sent = reading(processes.process_ids).sent - before.sent
+    return sent / sum(node.seen.fetched_bytes for node in nodes)
 
 
 def _level(swarm_size: float, target: int) -> int:
