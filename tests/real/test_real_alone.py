@@ -106,9 +106,14 @@ def test_a_node_whose_port_is_taken_trains_says_whose_it_is_and_joins_when_it_is
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
             node = here.run("node", address, "--listen", f"/ip4/127.0.0.1/tcp/{port}")
-            status = wait_for_rounds(node, 3)
-            assert "training alone" in status.summary
-            assert f"port {port}/tcp is in use by process {os.getpid()}" in status.network.error
+            wait_for_rounds(node, 3)
+            why = f"port {port}/tcp is in use by process {os.getpid()}"
+
+            def told() -> bool:
+                status = running(node)
+                return bool(status and why in status.network.error and "alone" in status.summary)
+
+            until(told, patience(20), "the status names the port and its owner")
         wait_connected(node, 70)
         assert_no_round_lost(node)
 

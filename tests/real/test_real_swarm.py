@@ -130,7 +130,7 @@ def test_status_clients_that_hang_or_flood_do_not_keep_a_node_from_training(swar
             time.sleep(0.5)
     rounds = rounds_after(node, moment)
     print(f"{opened} status clients in 15 s, {len(rounds)} rounds meanwhile")
-    assert opened > 4 * MAX_CONNECTIONS
+    assert opened > 2 * MAX_CONNECTIONS
     assert len(rounds) >= 15 / patience(4)
     assert until(lambda: running(node), patience(15), "an answer to the next client")
     assert sum(map(external, rounds)) > 0
