@@ -37,11 +37,19 @@ LOOK_SECONDS = 2.0
 
 log = structlog.get_logger()
 
+
+class BootstrapError(Exception):
+    """The peer cannot begin, for instance because its port is taken; one line."""
+
+
 Say = Callable[[str], None]
 
 
 def serve(network: Network, home: Home, identity: Identity, swarm: SwarmFile, *, say: Say) -> None:
-    """Run until told to stop; tells the addresses as soon as they are known. Raises SocketError."""
+    """Run until told to stop; tells the addresses as soon as they are known.
+
+    Raises SocketError and BootstrapError.
+    """
     raise_open_files()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_live(network, home, identity, swarm, say))
@@ -50,7 +58,7 @@ def serve(network: Network, home: Home, identity: Identity, swarm: SwarmFile, *,
 async def _live(
     network: Network, home: Home, identity: Identity, swarm: SwarmFile, say: Say
 ) -> None:
-    stopping, clock = Stopping(GRACE_SECONDS), SystemClock()
+    stopping, clock = Stopping(GRACE_SECONDS, "stopping"), SystemClock()
     peers_file = home.path / "saved_peers"
     order = NetworkOrder(
         private_key=identity.private_key,
@@ -73,6 +81,8 @@ async def _live(
         server = await StatusServer.start(home.status_socket, documents)
         stack.push_async_callback(server.close)
         await transport.start()
+        if why := await transport.begun():
+            raise BootstrapError(why)
         told: tuple[str, ...] = ()
         while not stopping.asked:
             health = await transport.health()

@@ -66,7 +66,10 @@ def run(plan: Plan) -> None:
 
 
 async def _live(plan: Plan) -> None:
-    stopping = Stopping(plan.settings.daemon.grace_seconds)
+    stopping = Stopping(
+        plan.settings.daemon.grace_seconds,
+        "stopping: the round is finished, then a checkpoint is written",
+    )
     clock = SystemClock()
     async with AsyncExitStack() as stack:
         store = Store.open(plan.home.database, plan.home.reserved, now=clock.now)
@@ -266,12 +269,14 @@ class _Life:
         report = self._node.with_traffic(report)
         self._vitals.ended(report, now - started, now)
         self._store.record_round(report.round, now, report_as_json(report))
+        evaluation = report.evaluation
+        held_out = {"held_out": round(evaluation.held_out.mean, 3)} if evaluation else {}
         log.info(
             "round",
             number=report.round,
             local=round(report.local.mean, 3),
             training_set=round(report.training_set.mean, 3),
-            held_out=round(report.evaluation.held_out.mean, 3) if report.evaluation else None,
+            **held_out,
             external_groups=int(report.metrics["mix/external_groups"]),
             peers=int(report.metrics["mix/external_peers"]),
             seconds=round(now - started, 2),

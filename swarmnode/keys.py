@@ -12,10 +12,9 @@ import stat
 from pathlib import Path
 from time import gmtime, strftime
 
-from swarmproto import PRIVATE_KEY_BYTES, generate_private_key
-
 HEADER = "# The private key of a swarmnode identity: whoever has it is you. Keep it to yourself."
 
+_KEY_BYTES = 32
 _MOST_FILE_BYTES = 4096
 _PUBLIC_KEY_PROTOBUF = bytes.fromhex("08011220")
 """Key type Ed25519 (field 1 = 1), then 32 bytes (field 2)."""
@@ -99,7 +98,7 @@ def read_key(path: Path) -> bytes:
 def _parsed(path: Path, content: bytes) -> bytes:
     lines = [line for line in content.splitlines() if line.strip() and not line.startswith(b"#")]
     try:
-        if len(lines) == 1 and len(key := bytes.fromhex(lines[0].decode())) == PRIVATE_KEY_BYTES:
+        if len(lines) == 1 and len(key := bytes.fromhex(lines[0].decode())) == _KEY_BYTES:
             return key
     except ValueError:
         pass  # Its text could be most of a key: only the file is named.
@@ -109,6 +108,9 @@ def _parsed(path: Path, content: bytes) -> bytes:
 def load_or_create_key(path: Path) -> bytes:
     """The key at this place, drawn anew where there is none. Raises KeyFileError."""
     if not os.path.lexists(path):
+        # Here, so that a command which only shows its help does not load cryptography.
+        from swarmproto import generate_private_key
+
         write_key(path, generate_private_key())
     return read_key(path)
 

@@ -23,7 +23,9 @@ log = structlog.get_logger()
 class Stopping:
     """The first signal asks to stop, the second ends everything at once."""
 
-    def __init__(self, grace_seconds: float) -> None:
+    def __init__(self, grace_seconds: float, told: str) -> None:
+        """`told` is what is logged at the first signal."""
+        self._told = told
         self._grace_seconds = grace_seconds
         self._asked = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -34,7 +36,7 @@ class Stopping:
         if self._asked.is_set():
             # The children end with us: the kernel, or the end of their socket, tells them.
             os._exit(INTERRUPTED)
-        log.info("stopping: the round is finished, then a checkpoint is written")
+        log.info(self._told)
         self._asked.set()
 
     @property

@@ -43,7 +43,7 @@ def bootstrap(
     check_openness(settings, accept_risk=accept_risk)
     with opened_home() as (home, identity):
         from swarmnode.api.status import SocketError
-        from swarmnode.bootstrapping import serve
+        from swarmnode.bootstrapping import BootstrapError, serve
         from swarmnode.cli.choosing import chosen_swarm
         from swarmnode.observe.log import start_logging
 
@@ -51,7 +51,7 @@ def bootstrap(
         logging = start_logging(home.log, "bootstrap", terminal=sys.stderr)
         try:
             serve(settings.network, home, identity, chosen, say=_say)
-        except SocketError as error:
+        except (SocketError, BootstrapError) as error:
             raise Mistake(str(error), Exit.FAILURE) from error
         finally:
             logging.close()

@@ -54,7 +54,9 @@ def chosen_swarm(home: Home, wanted: str | None, settings: Settings) -> tuple[Sw
             if len(joined) > 1:
                 raise Mistake("several swarms were joined: name one of `swarmnode swarm list`")
             return (joined[0] if joined else swarm_of(settings, DEFAULT_NAME)), settings
-        if wanted.startswith("/") and "/p2p/" in wanted:
+        if wanted.startswith("/") and not wanted.endswith(".toml"):
+            # A swarm file's check of its addresses holds for this one too.
+            swarm_of(settings, DEFAULT_NAME, (wanted,))
             network = settings.network
             network = network.model_copy(update={"bootstrap": (*network.bootstrap, wanted)})
             settings = settings.model_copy(update={"network": network})

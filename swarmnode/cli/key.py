@@ -25,9 +25,16 @@ from swarmnode.keys import (
 
 key = typer.Typer(
     help="Show, copy or change the identity that this home publishes with.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     rich_markup_mode=None,
 )
+
+
+@key.callback()
+def keys(context: typer.Context) -> None:
+    """Without a command, show the help."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 @key.command()

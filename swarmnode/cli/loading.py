@@ -25,3 +25,18 @@ def load(config: Path | None, assignments: Sequence[str], flags: Mapping[str, ob
     except SettingsError as error:
         from_file = config is not None and str(config) in str(error)
         raise Mistake(str(error), Exit.CONFIG if from_file else Exit.USAGE) from error
+
+
+def check_tasks(settings: Settings) -> None:
+    """Whether every task is there, and has the level. Raises Mistake."""
+    from swarmnode.tasks.errors import TaskError
+    from swarmnode.tasks.registry import levels_of
+
+    for task, level in settings.tasks.pairs:
+        try:
+            levels = levels_of(task)
+        except TaskError as error:
+            raise Mistake(str(error)) from error
+        if level not in levels:
+            named = " or ".join(f"--task {task}:{each}" for each in levels)
+            raise Mistake(f"task {task!r} has no level {level!r}; choose {named}")

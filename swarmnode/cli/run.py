@@ -33,6 +33,9 @@ def run(
         list[str] | None,
         typer.Option(help="Address to listen on, such as /ip4/0.0.0.0/tcp/4001; repeatable."),
     ] = None,
+    announce: Annotated[
+        list[str] | None, typer.Option(help="Address that others are told to dial; repeatable.")
+    ] = None,
     public: Annotated[
         bool, typer.Option("--public", help="Offer this node to strangers; see docs/join.md.")
     ] = False,
@@ -48,7 +51,7 @@ def run(
     level: Annotated[str | None, typer.Option(help="Level of tasks that name none.")] = None,
     model: Annotated[str | None, typer.Option(help="The policy's model.")] = None,
     rounds: Annotated[
-        int | None, typer.Option(help="End after so many rounds in all; without it, never.")
+        int | None, typer.Option(help="End after so many rounds in all; without it, never.", min=1)
     ] = None,
     assignment: Annotated[
         list[str] | None, typer.Option("--set", help="Any setting: section.name=value.")
@@ -57,7 +60,7 @@ def run(
 ) -> None:
     """Run a node: train, share, and take from others. It needs no preparation.
 
-    Without a swarm it joins the one that was joined last, or waits in the default swarm and trains
+    Without a swarm it takes the only one that was joined, or waits in the default swarm and trains
     alone until somebody comes.
     """
     from swarmnode.cli.simulate import mix_flags, parse_mix
@@ -66,6 +69,7 @@ def run(
         raise Mistake("give a swarm or --solo, not both")
     flags: dict[str, object] = {
         "network.listen": listen,
+        "network.announce": announce,
         "network.public": public or None,
         "tasks.names": task,
         "tasks.level": level,
@@ -77,9 +81,12 @@ def run(
     settings = load(config, assignment or [], flags)
     check_openness(settings, accept_risk=accept_risk)
     with opened_home() as (home, identity):
-        from swarmnode.cli.choosing import chosen_swarm, fitting
+        from swarmnode.cli.choosing import DEFAULT_NAME, chosen_swarm, fitting, swarm_of
 
-        chosen, settings = chosen_swarm(home, swarm, settings)
+        if solo:
+            chosen = swarm_of(settings, DEFAULT_NAME)
+        else:
+            chosen, settings = chosen_swarm(home, swarm, settings)
         settings = fitting(settings, chosen, own_tasks=bool(task))
         _run(settings, home, identity, chosen, solo=solo, rounds=rounds)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from swarmnode.cli.exits import Exit, Mistake
-from swarmnode.cli.loading import load
+from swarmnode.cli.loading import check_tasks, load
 
 if TYPE_CHECKING:
     from swarmnode.cli.screen import Screen
@@ -138,8 +138,6 @@ def check(settings: Settings) -> None:
     """Whatever can be known to be wrong before anything is started."""
     from swarmnode.policy.names import check_model
     from swarmnode.selection.filters import UnknownFilter, draw_rule, load_filter
-    from swarmnode.tasks.errors import TaskError
-    from swarmnode.tasks.registry import levels_of
 
     rounds = settings.rounds
     if rounds.local_groups_per_round + rounds.external_groups_per_round == 0:
@@ -149,16 +147,12 @@ def check(settings: Settings) -> None:
             "no node would ask anything, so that there is nothing to train on; give --questions "
             "at least 1 (without it, a node asks as many as the mix has local groups)"
         )
+    check_tasks(settings)
     try:
         load_filter(settings.selection.filter, draw_rule(settings.selection.draw))
-        for task, level in settings.tasks.pairs:
-            levels = levels_of(task)
-            if level not in levels:
-                named = " or ".join(f"--task {task}:{each}" for each in levels)
-                raise Mistake(f"task {task!r} has no level {level!r}; choose {named}")
-        for model in settings.simulation.models:
+        for model in (settings.policy.model, *settings.simulation.models):
             check_model(model)
-    except (UnknownFilter, TaskError, ValueError) as error:
+    except (UnknownFilter, ValueError) as error:
         raise Mistake(str(error)) from error
     tasks = {task for task, _ in settings.tasks.pairs}
     for skills in settings.simulation.skills:

@@ -9,11 +9,18 @@ from typing import Annotated
 import typer
 
 from swarmnode.cli.exits import Exit, Mistake
-from swarmnode.cli.loading import load
+from swarmnode.cli.loading import check_tasks, load
 
 swarm = typer.Typer(
-    help="Make, join, leave and list swarms.", no_args_is_help=True, rich_markup_mode=None
+    help="Make, join, leave and list swarms.", invoke_without_command=True, rich_markup_mode=None
 )
+
+
+@swarm.callback()
+def swarms(context: typer.Context) -> None:
+    """Without a command, show the help."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 @swarm.command()
@@ -35,6 +42,7 @@ def new(
     from swarmnode.swarm_files import SwarmFileError, save_swarm
 
     settings = load(None, [], {"tasks.names": task, "tasks.level": level})
+    check_tasks(settings)
     try:
         made = swarm_of(settings, name, tuple(bootstrap or ()))
         known_as = save_swarm(made_home().swarms, made)
@@ -71,7 +79,7 @@ def leave(name: Annotated[str, typer.Argument(help="As `swarm list` shows it.")]
     try:
         remove_swarm(made_home().swarms, name)
     except SwarmFileError as error:
-        raise Mistake(str(error)) from error
+        raise Mistake(str(error), Exit.CONFIG) from error
     sys.stdout.write(f"left {name}\n")
 
 

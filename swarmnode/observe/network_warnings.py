@@ -105,7 +105,7 @@ NETWORK_WARNABLES: tuple[Warnable, ...] = (
         "No bootstrap peer known",
         lambda f: f.network_state == "alone" and f.bootstrap_tried == 0 and _takes_part(f),
         lambda f: "This node knows no peer to start from, so it trains alone until one dials it.",
-        "Name one: `swarmnode run MULTIADDR`, or join a swarm with `swarmnode swarm join`.",
+        "Name one: `swarmnode run ADDRESS`, or join a swarm with `swarmnode swarm join`.",
         "the node knows no peer to start from",
     ),
     Warnable(

@@ -97,7 +97,7 @@ ADDRESS = "/ip4/192.0.2.7/tcp/4001/p2p/12D3KooWJC2FpPvy3FA4EdmWMnLNSU6ukUgGABhkP
         ("swarm new x --out /proc/swarm.toml", 3, "/proc/swarm.toml cannot be written"),
         ("swarm join absent.toml", 3, "absent.toml cannot be read"),
         ("swarm join /", 3, "Is a directory"),
-        ("swarm leave strangers", 2, "there are: friends"),
+        ("swarm leave strangers", 3, "there are: friends"),
         ("swarm jion x", 2, "(see --help)"),
         ("key export copy", 3, "key cannot be read"),
         ("key import absent", 3, "absent cannot be read"),
