@@ -32,7 +32,7 @@ from tests.real.real_support import (
     wait_for_rounds,
 )
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 SMALLEST = (
     'tasks.names=["basic_arithmetic"]',
