@@ -18,6 +18,7 @@ def report_as_json(report: RoundReport) -> dict[str, Any]:
         "reward/training_set": _rounded(report.training_set.by_task),
         "metrics": _rounded(report.metrics),
         "dropped": dict(report.dropped),
+        "sources": dict(report.sources),
     }
     if report.evaluation is not None:
         line["held_out"] = dict(report.evaluation.sampled)
@@ -37,7 +38,7 @@ def _answers_as_json(answers: SampledAnswers) -> dict[str, Any]:
 
 
 def report_from_json(line: Mapping[str, Any]) -> RoundReport:
-    """The inverse, up to rounding; `answers` may be missing from a line."""
+    """The inverse, up to rounding; `answers` and `sources` may be missing from a line."""
     evaluation = None
     if "held_out" in line:
         answers = {
@@ -58,6 +59,7 @@ def report_from_json(line: Mapping[str, Any]) -> RoundReport:
         evaluation=evaluation,
         metrics=line["metrics"],
         dropped=line["dropped"],
+        sources=line.get("sources", {}),
     )
 
 

@@ -8,7 +8,7 @@ rounds a collector fills the pool; a round takes what it finds there and never w
 from __future__ import annotations
 
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -136,6 +136,7 @@ async def learn(node: Parts, number: int, local: Sequence[Scored]) -> RoundRepor
             **mix_metrics(own, external, len(node.pool), node.clock.now()),
             **node.guard_rail.watch(local),
         },
+        sources=Counter(scored.group.publisher[:8].hex() for scored in external),
     )
 
 

@@ -169,3 +169,5 @@ class RoundReport:
     """Everything else, under the names of docs/metrics.md."""
     dropped: Mapping[str, int] = field(default_factory=dict)
     """Count of everything dropped in this round, by its named reason."""
+    sources: Mapping[str, int] = field(default_factory=dict)
+    """External groups trained on, by the first eight bytes of their publisher's key, in hex."""

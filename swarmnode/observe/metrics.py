@@ -17,6 +17,8 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "held_out": "Success on unseen questions by task, one sampled answer each, as a string "
         "of one 1 or 0 per question: the figure to judge a policy by.",
         "held_out_greedy": "The same questions answered greedily.",
+        "sources": "External groups that the round trained on, by the first eight bytes of their "
+        "publisher's key.",
         "generated/groups": "Questions that the node asked and answered: Q, or more under dynamic "
         "sampling.",
         "generated/live_groups": "Those with both successes and failures.",

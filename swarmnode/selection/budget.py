@@ -8,6 +8,9 @@ from collections.abc import Sequence
 
 from swarmproto import Announcement
 
+AUTHORS = 4
+"""A look takes from so many authors where there are as many, so that a round has as many to mix."""
+
 Wanted = tuple[Announcement, tuple[int, ...]]
 """An announcement and the positions of its groups that are worth fetching."""
 
@@ -22,15 +25,17 @@ def within_budget(
 ) -> list[Wanted]:
     """Bundles in random order, cut so that at most `groups` groups are fetched.
 
-    No key's second bundle comes before another's first, so that announcing much gains nothing. A
-    bundle whose groups would exceed `announced_bytes`, by the mean size that it announces, is left
-    out.
+    No key's second bundle comes before another's first, so that announcing much gains nothing, and
+    none gives more than its share among AUTHORS. A bundle whose groups would exceed
+    `announced_bytes`, by the mean size that it announces, is left out.
     """
     chosen: list[Wanted] = []
+    authors = len({announcement.public_key for announcement, _ in found})
+    share = -(-groups // max(1, min(authors, AUTHORS)))
     for announcement, positions in _in_turns(found, rng):
         if groups <= 0:
             break
-        kept = sorted(rng.sample(positions, min(groups, len(positions))))
+        kept = sorted(rng.sample(positions, min(groups, share, len(positions))))
         size = announcement.size * len(kept) // len(announcement.groups)
         if size > announced_bytes:
             continue

@@ -20,6 +20,7 @@ from swarmnode.selection.filters import draw_rule, load_filter
 from swarmnode.types import Completion, Group, PolicyInfo, Question, Scored
 from swarmnode.wire import group_record
 from swarmproto import (
+    Announcement,
     FetchRequest,
     SwarmRules,
     encode_group,
@@ -154,14 +155,18 @@ class Node:
             await self._transport.discover(DISCOVER_COUNT)
             await self._clock.sleep(LOOK_SECONDS)
 
-    async def fetch_bundles(self, count: int) -> None:
-        """Fetch whole bundles that are announced, one after the other, and drop them."""
-        for each in (await self._transport.discover(DISCOVER_COUNT))[:count]:
-            announcement = open_announcement(each.data, SWARM)
+    async def fetch_bundles(self, announcements: Sequence[Announcement]) -> None:
+        """Fetch whole bundles, one after the other, and drop them."""
+        for announcement in announcements:
             positions = tuple(range(len(announcement.groups)))
             request = FetchRequest(SWARM, announcement.bundle_id, positions)
             with contextlib.suppress(TransportError):
                 await self._transport.fetch(announcement.holders[0], request)
+
+    async def announced(self, count: int) -> Sequence[Announcement]:
+        """At most so many announcements of others."""
+        found = await self._transport.discover(count)
+        return [open_announcement(each.data, SWARM) for each in found]
 
     async def collect(self) -> None:
         """Fill the pool as a node does."""

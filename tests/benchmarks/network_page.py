@@ -55,13 +55,13 @@ def targets(rows: Sequence[Row]) -> str:
             "announce + discover, KB a node and round, at every N",
             f"≤ {whole(ANNOUNCE_AND_DISCOVER_KB)}",
             " / ".join(decimal(each, 0) for each in measured),
-            bool(measured) and max(measured) <= ANNOUNCE_AND_DISCOVER_KB,
+            max(measured) <= ANNOUNCE_AND_DISCOVER_KB if measured else None,
         ),
         _judged(
             "bytes of fetch responses against bytes trained on, at every N",
             f"≤ {FETCHED_SHARE}",
             " / ".join(decimal(each, 2) for each in shares),
-            bool(shares) and max(shares) <= FETCHED_SHARE,
+            max(shares) <= FETCHED_SHARE if shares else None,
         ),
     ]
     share = _share_of_rl_swarm(rows, COMPARED_AT)
@@ -70,7 +70,7 @@ def targets(rows: Sequence[Row]) -> str:
             f"all bytes at N = {COMPARED_AT} against rl-swarm's layout",
             f"≤ {OF_RL_SWARM}",
             UNKNOWN if share is None else decimal(share, 2),
-            share is not None and share <= OF_RL_SWARM,
+            None if share is None else share <= OF_RL_SWARM,
         )
     )
     for row in ours:
@@ -210,8 +210,9 @@ def _of(rows: Sequence[Row], layout: Layout) -> list[Row]:
     return sorted((row for row in rows if row.layout == layout), key=lambda row: row.nodes)
 
 
-def _judged(what: str, bound: str, measured: str, met: bool) -> list[str]:
-    return [what, bound, measured or UNKNOWN, "met" if met else "**not met**"]
+def _judged(what: str, bound: str, measured: str, met: bool | None) -> list[str]:
+    verdict = "not measured" if met is None else "met" if met else "**not met**"
+    return [what, bound, measured or UNKNOWN, verdict]
 
 
 def _announce_and_discover(row: Row) -> float:

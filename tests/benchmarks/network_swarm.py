@@ -36,7 +36,8 @@ from tests.benchmarks.network_seen import Seen, fetch_figures, times
 
 CROWDED_MODULE = "tests.benchmarks.network_crowded"
 STARTED_AT_ONCE = 4
-BUNDLES_FETCHED = 3
+BUNDLES_FETCHED = 12
+LOOKS_END_SECONDS = 5.0
 JOINED_SECONDS = 90
 SETTLE_SECONDS = 20.0
 
@@ -169,11 +170,14 @@ async def _measure(count: int, crowded: bool, folder: Path) -> Row:
 
 
 async def _wire_share(nodes: Sequence[Node], processes: Processes) -> float:
-    """Bytes on the loopback for each byte of fetch responses, where little else is sent."""
+    """Bytes on the loopback for each byte of fetch responses, while hardly anything else is sent."""
+    known = await asyncio.gather(*(node.announced(BUNDLES_FETCHED) for node in nodes))
+    await asyncio.sleep(LOOKS_END_SECONDS)
     for node in nodes:
         node.seen.forget()
     before = reading(processes.process_ids)
-    await asyncio.gather(*(node.fetch_bundles(BUNDLES_FETCHED) for node in nodes))
+    fetching = (node.fetch_bundles(each) for node, each in zip(nodes, known, strict=True))
+    await asyncio.gather(*fetching)
     sent = reading(processes.process_ids).sent - before.sent
     return sent / sum(node.seen.fetched_bytes for node in nodes)
 

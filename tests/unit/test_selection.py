@@ -181,6 +181,14 @@ def test_a_budget_takes_a_bundle_of_each_key_before_a_second_of_any() -> None:
         assert [len(positions) for _, positions in chosen] == [2, 2, 2, 1]
 
 
+def test_a_budget_is_shared_out_among_four_authors_where_there_are_as_many() -> None:
+    found = [(announced(peer(number), 8), tuple(range(8))) for number in range(7)]
+    chosen = within_budget(found, groups=8, announced_bytes=10**6, rng=random.Random(0))
+    assert [len(positions) for _, positions in chosen] == [2, 2, 2, 2]
+    alone = within_budget(found[:1], groups=8, announced_bytes=10**6, rng=random.Random(0))
+    assert [len(positions) for _, positions in alone] == [8]
+
+
 def test_a_budget_of_bytes_leaves_out_what_would_exceed_it_and_goes_on() -> None:
     large, small = announced(peer(1), 2, size=5000), announced(peer(2), 2)
     found = [(large, (0, 1)), (small, (0, 1))]
