@@ -49,7 +49,8 @@ class Swarm:
 @pytest.fixture(scope="module")
 def swarm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Swarm]:
     out = tmp_path_factory.mktemp("swarm")
-    settings = quick_settings("simulation.nodes=8")
+    # A round of a model worth training lasts as long on a laptop, or longer.
+    settings = quick_settings("simulation.nodes=8", "daemon.shortest_round_seconds=6")
     begun, joined = time.monotonic(), [0.0] * 8
     with real_swarm(settings, out, real_environment(os.environ, out / "cache")) as nodes:
 
