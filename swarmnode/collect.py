@@ -273,6 +273,7 @@ class Collector:
             # What an announcement claims may be a lie, and dead groups would push out live ones.
             if each.live or self._rules.wants_dead:
                 self.counts["admitted"] += 1
+                self.standing.admit(peer_id_of(author), self._clock.now())
                 self._pool.add(cut(each, self._completions_kept, self._rng))
                 admitted.add(_index(each.group))
             else:

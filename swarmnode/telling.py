@@ -136,6 +136,7 @@ def _peer(name: str, near: Mapping[str, Any] | None, standing: Standing, now: fl
         seconds_connected=near.get("seconds_connected"),
         fetched_bytes=near.get("fetched_bytes") or 0,
         served_bytes=near.get("served_bytes") or 0,
+        admitted=standing.admitted(name, now),
         dropped=standing.dropped(name, now),
         muted_seconds=standing.muted_seconds(name, now),
     )

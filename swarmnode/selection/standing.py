@@ -30,6 +30,10 @@ CLEAN_SECONDS = 86_400.0
 """After so long without an offence, since the last mute ended, a peer's offences are forgotten."""
 
 
+_ADMITTED = "admitted"
+"""Stands among the reasons in what is kept of a peer."""
+
+
 @dataclass(slots=True)
 class _Record:
     offences: int = 0
@@ -73,6 +77,17 @@ class Standing:
         self._keep(peer, record, offended=rejected)
         return seconds
 
+    def admit(self, peer: str, now: float) -> None:
+        """Count a group of the peer's that was admitted."""
+        record = self._known(peer, now) or _Record()
+        record.counts[_ADMITTED] += 1
+        self._keep(peer, record, offended=False)
+
+    def admitted(self, peer: str, now: float) -> int:
+        """Groups of the peer's that were admitted."""
+        record = self._known(peer, now)
+        return record.counts[_ADMITTED] if record else 0
+
     def muted_seconds(self, peer: str, now: float) -> float:
         """How much longer the peer is muted; 0.0 where it isn't."""
         record = self._offenders.get(peer)
@@ -81,9 +96,10 @@ class Standing:
     def why(self, peer: str, now: float) -> Sequence[str]:
         """What an operator may want to know of a peer, a line for each thing; no peer's words."""
         record = self._known(peer, now)
-        if record is None:
-            return ("Nothing is held against it.",)
-        lines: list[str] = []
+        admitted = self.admitted(peer, now)
+        lines = [f"Groups admitted: {admitted}."] if admitted else []
+        if record is None or not self.dropped(peer, now):
+            return (*lines, "Nothing is held against it.")
         if seconds := record.muted_seconds(now):
             until = datetime.fromtimestamp(record.muted_until, UTC)
             lines.append(
@@ -92,7 +108,7 @@ class Standing:
         if record.offences:
             times = _times(record.offences)
             lines.append(f"Muted {times}, the next time for longer; forgotten after a clean day.")
-        for reason, count in record.counts.most_common():
+        for reason, count in Counter(self.dropped(peer, now)).most_common():
             meaning = DROPPED.get(reason, "A reason of another version.")
             lines.append(f"{reason}, {_times(count)}: {meaning}")
         return tuple(lines)
@@ -100,7 +116,8 @@ class Standing:
     def dropped(self, peer: str, now: float) -> Mapping[str, int]:
         """What was dropped of a peer, by reason."""
         record = self._known(peer, now)
-        return dict(record.counts) if record else {}
+        counts = record.counts if record else {}
+        return {reason: count for reason, count in counts.items() if reason != _ADMITTED}
 
     def peers(self, now: float) -> Sequence[str]:
         """The peers that something is known of, offenders first."""

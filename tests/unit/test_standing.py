@@ -123,3 +123,17 @@ def test_damaged_values_are_refused(value: Sequence[object]) -> None:
 def test_a_clock_that_was_set_back_mutes_nobody_for_longer_than_a_day() -> None:
     standing, _ = rejected([NOW])
     assert standing.muted_seconds("peer", NOW - 365 * DAY) == 0.0
+
+
+def test_what_was_admitted_of_a_peer_is_told_apart_from_what_was_dropped() -> None:
+    standing = Standing()
+    standing.admit("good", 0.0)
+    standing.admit("good", 1.0)
+    assert standing.admitted("good", 2.0) == 2
+    assert standing.dropped("good", 2.0) == {}
+    assert standing.why("good", 2.0) == ("Groups admitted: 2.", "Nothing is held against it.")
+    standing.note("good", Reason.EXPIRED, 3.0)
+    assert standing.dropped("good", 4.0) == {"expired": 1}
+    again = Standing.from_values(standing.to_values())
+    assert (again.admitted("good", 5.0), again.dropped("good", 5.0)) == (2, {"expired": 1})
+    assert standing.admitted("nobody", 5.0) == 0
