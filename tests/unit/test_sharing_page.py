@@ -6,12 +6,15 @@ import dataclasses
 import json
 import math
 import re
+from pathlib import Path
 
 import pytest
 
+from tests.benchmarks.sharing import protocol
 from tests.benchmarks.sharing_figure import draw
 from tests.benchmarks.sharing_markdown import code, decimal, p_value, percent, points, rate, table
 from tests.benchmarks.sharing_page import BLOCKS, fill, render
+from tests.benchmarks.sharing_protocol import frozen_rates
 from tests.benchmarks.sharing_statistics import Row, held_out_end
 from tests.unit.sharing_support import ANSWERS, PROTOCOL, answers, row, whole_study
 
@@ -276,3 +279,12 @@ def test_equal_rows_give_an_equal_picture_and_other_rows_another() -> None:
     assert b"Software" not in picture
     rows[-1]["held_out"]["end"] += 0.01
     assert picture != draw(rows, PROTOCOL)
+
+
+def test_the_committed_page_is_what_the_committed_rows_say() -> None:
+    results = Path(__file__).parents[2] / "docs" / "results"
+    rows = json.loads((results / "sharing.json").read_text("utf-8"))
+    page = (results / "sharing.md").read_text("utf-8")
+    assert fill(page, render(rows, protocol())) == page
+    chosen = {row["arm"]: row["learning_rate"] for row in rows if row["stage"] == "main"}
+    assert chosen == frozen_rates()
