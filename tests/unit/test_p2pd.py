@@ -45,7 +45,8 @@ def test_a_stopped_p2pd_is_noticed_and_can_be_ended(
 def test_after_a_close_nothing_is_left_and_no_key_lies_about_meanwhile(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with peers(order(1, tmp_path)) as (peer,):
-            assert names(tmp_path) == {"hivemind"}, "the sockets, no key"
+            # Where this path is too long for sockets they are elsewhere.
+            assert names(tmp_path) <= {"hivemind"}, "no key"
             await peer.close()
             await peer.close()
             assert peer.died.is_set()
