@@ -18,6 +18,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from swarmnode.files import write_atomically
+from swarmnode.process import die_with_parent
 from tests.benchmarks.network_namespace import NotAllowed, enter_private_network
 from tests.benchmarks.network_page import fill, render
 from tests.benchmarks.network_rows import Layout, Row, as_json, from_json
@@ -94,6 +95,7 @@ def _alone(work: object, *arguments: object) -> Row:
 
 
 def _in_private_network(layout: Layout, nodes: int) -> Row:
+    die_with_parent()
     enter_private_network()
     if layout == "rl-swarm":
         from tests.benchmarks import network_rl_swarm
@@ -107,6 +109,7 @@ def _in_private_network(layout: Layout, nodes: int) -> Row:
 def _simulated(nodes: int, fetch_seconds: float) -> Row:
     from tests.benchmarks import network_simulated
 
+    die_with_parent()
     return network_simulated.measure(nodes, fetch_seconds=fetch_seconds)
 
 

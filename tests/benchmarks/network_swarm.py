@@ -153,7 +153,8 @@ async def _measure(count: int, crowded: bool, folder: Path) -> Row:
         nodes = [Node(number, each, clock) for number, each in enumerate(processes.transports)]
         for window in CROWDED_WINDOWS if crowded else WINDOWS:
             rounds[window.name] = await _window(window, nodes, processes)
-            print(window.name, [round(each.sent / 1024, 1) for each in rounds[window.name]])
+            sent = [round(each.sent / 1000, 1) for each in rounds[window.name]]
+            print(f"          {window.name}: KB a node and round {sent}", flush=True)
         health = await processes.health()
         figures = _figures([node.seen for node in nodes], rounds, health)
         if not crowded:
@@ -170,7 +171,7 @@ async def _measure(count: int, crowded: bool, folder: Path) -> Row:
 
 
 async def _wire_share(nodes: Sequence[Node], processes: Processes) -> float:
-    """Bytes on the loopback for each byte of fetch responses, while hardly anything else is sent."""
+    """Bytes on the loopback for each byte of fetch responses, with hardly anything else sent."""
     known = await asyncio.gather(*(node.announced(BUNDLES_FETCHED) for node in nodes))
     await asyncio.sleep(LOOKS_END_SECONDS)
     for node in nodes:
@@ -211,5 +212,6 @@ def _summed(health: Sequence[Mapping[str, Any]], group: str, name: str) -> float
 
 def measure(count: int, *, crowded: bool) -> Row:
     """Measure a swarm of `count` nodes in the network that this process is in."""
-    with TemporaryDirectory(prefix="nb") as folder:
+    # A p2pd that was killed may leave its folder a moment after us.
+    with TemporaryDirectory(prefix="nb", ignore_cleanup_errors=True) as folder:
         return asyncio.run(_measure(count, crowded, Path(folder)))
