@@ -94,7 +94,9 @@ async def _live(plan: Plan) -> None:
             network_process=lambda: network.remote.process_id if network.remote else None,
         )
         vitals = Vitals(around)
-        documents = documents_of(vitals, memories, network.connected, store, clock)
+        documents = documents_of(
+            vitals, memories, network.transport, network.connected, store, clock
+        )
         try:
             server = await StatusServer.start(plan.home.status_socket, documents)
             stack.push_async_callback(server.close)

@@ -96,11 +96,17 @@ class Recording:
 
 
 def documents_of(
-    vitals: Vitals, memories: Memories, connected: Connected, store: Store, clock: Clock
+    vitals: Vitals,
+    memories: Memories,
+    transport: Transport,
+    connected: Connected,
+    store: Store,
+    clock: Clock,
 ) -> Documents:
     """The four documents."""
 
     async def status() -> object:
+        vitals.heard(await transport.health(), clock.now())
         return vitals.document(clock.now()).as_json()
 
     async def peers() -> object:

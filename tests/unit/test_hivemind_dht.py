@@ -49,14 +49,15 @@ async def until_served(asking: HivemindPeer, peer_id: str) -> None:
 
 def test_the_light_import_brings_no_torch_and_little_memory() -> None:
     code = (
-        "import sys, resource, time\n"
+        "import sys\n"
         "import swarmnode.network.hivemind_dht\n"
         "import hivemind.dht.node, hivemind.p2p\n"
         "heavy = {'torch', 'numpy', 'transformers', 'hivemind.averaging', 'hivemind.moe',"
         " 'hivemind.optim', 'hivemind.dht.dht'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
-        "memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "assert memory < 70_000, memory\n"
+        # Not the maximum that getrusage gives: a fork of a large process inherits that.
+        "import psutil; memory = psutil.Process().memory_info().rss\n"
+        "assert memory < 70 * 2**20, memory\n"
         "import logging; assert logging.getLevelName(30) == 'WARNING'\n"
         "import importlib.util; assert importlib.util.find_spec('torch')\n"
     )

@@ -47,7 +47,7 @@ def test_an_entry_is_a_line_of_json_with_its_fields(tmp_path: Path) -> None:
 
 def test_what_other_packages_log_and_warn_lands_in_the_same_form(tmp_path: Path) -> None:
     with logging_to(tmp_path):
-        logging.getLogger("hivemind.dht").warning("lost %s", HOSTILE)
+        logging.getLogger("another.package").warning("lost %s", HOSTILE)
         with warnings.catch_warnings():
             warnings.simplefilter("always")
             warnings.warn("old", UserWarning, stacklevel=1)
