@@ -3,7 +3,7 @@
 Each swarm is measured in a process and a private network namespace of its own: ours at 4, 8 and 16
 nodes, ours with two publishers a shard, rl-swarm's layout at the same sizes, and ours at 1000 in
 virtual time with the delay that was measured. Needs the right to make a network namespace (root),
-some 40 minutes and 2 GB. `ARGUMENTS="swarmnode:32 rl-swarm:32"` measures these alone and keeps the
+some 50 minutes and 2 GB. `ARGUMENTS="swarmnode:32 rl-swarm:32"` measures these alone and keeps the
 others' figures; `ARGUMENTS=page` only makes the page of what docs/results/network.json holds.
 """
 

@@ -151,7 +151,7 @@ def fetches(rows: Sequence[Row]) -> str:
             ]
         )
     head = ["N", "groups trained on", "KB of these", "responses / these", "wire / these"]
-    head += ["failed", "fetch p50", "p90 s", "to pool p50", "p90 s", "restarts", "load"]
+    head += ["failed", "fetch p50 ms", "p90", "to pool p50 ms", "p90", "restarts", "load"]
     return table(head, lines)
 
 
@@ -160,8 +160,7 @@ def crowded(rows: Sequence[Row]) -> str:
     lines = [
         [
             str(row.nodes),
-            decimal(row.figures["swarm_size"], 0),
-            decimal(row.figures["level"], 0),
+            f"{whole(row.figures['level_min'])} to {whole(row.figures['level_max'])}",
             _kb_text(_announce_and_discover(row)),
             f"{decimal(row.figures['authors_heard'], 1)} of {row.nodes - 1}",
             whole(row.figures["looks/stores"]),
@@ -169,7 +168,7 @@ def crowded(rows: Sequence[Row]) -> str:
         ]
         for row in _of(rows, "crowded")
     ]
-    head = ["N", "estimated size", "bits of prefix", "KB so far", "authors heard of by a node"]
+    head = ["N", "bits of prefix", "KB so far", "authors heard of by a node"]
     return table([*head, "records stored", "unacknowledged"], lines)
 
 
@@ -192,7 +191,7 @@ def simulated(rows: Sequence[Row]) -> str:
             ]
         )
     head = ["N", "one-way delay ms", "groups trained on", "responses / these", "KB fetched"]
-    head += ["to pool p50", "p90 s", "publishers read from", "requests served", "by the busiest"]
+    head += ["to pool p50 ms", "p90", "publishers read from", "requests served", "by the busiest"]
     return table(head, lines)
 
 
@@ -250,7 +249,7 @@ def _kb_text(size: float) -> str:
 
 
 def _times(figures: Mapping[str, float], name: str) -> list[str]:
-    return [decimal(figures[f"{name}_{at}"], 2) for at in ("p50", "p90")]
+    return [whole(1e3 * figures[f"{name}_{at}"]) for at in ("p50", "p90")]
 
 
 def _load_mark(row: Row) -> str:

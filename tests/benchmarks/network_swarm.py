@@ -19,11 +19,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from swarmnode.clock import SystemClock
-from swarmnode.network import shards
 from swarmnode.network.order import NetworkOrder
 from swarmnode.network.remote import RemoteTransport
 from tests.benchmarks.network_made import (
-    CROWDED_PUBLISHERS,
     ROUND_SECONDS,
     RULES_BYTES,
     SWARM,
@@ -62,8 +60,8 @@ WINDOWS = (
 )
 """The unseen rounds fill what is known, and the pool."""
 
-CROWDED_WINDOWS = (Window("discover", 4, (Node.publish, Node.look), unseen=4),)
-"""The estimate of the swarm's size needs some minutes to rise."""
+CROWDED_WINDOWS = (Window("discover", 4, (Node.publish, Node.look), unseen=14),)
+"""A node's estimate of the swarm's size needs some minutes to rise."""
 
 
 class Processes:
@@ -164,9 +162,8 @@ async def _measure(count: int, crowded: bool, folder: Path) -> Row:
     finally:
         await processes.close()
     if crowded:
-        figures["level"] = statistics.median(
-            _level(each["swarm_size"], CROWDED_PUBLISHERS) for each in health
-        )
+        levels = [float(each["level"]) for each in health]
+        figures |= {"level_min": min(levels), "level_max": max(levels)}
     return Row("crowded" if crowded else "swarmnode", count, ROUND_SECONDS, rounds, figures)
 
 
@@ -181,11 +178,6 @@ async def _wire_share(nodes: Sequence[Node], processes: Processes) -> float:
     await asyncio.gather(*fetching)
     sent = reading(processes.process_ids).sent - before.sent
     return sent / sum(node.seen.fetched_bytes for node in nodes)
-
-
-def _level(swarm_size: float, target: int) -> int:
-    """Bits of prefix at which shards have `target` publishers."""
-    return shards.level_for(swarm_size * shards.TARGET_PUBLISHERS / target)
 
 
 def _figures(
