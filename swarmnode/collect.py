@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from swarmnode.clock import Clock
-from swarmnode.network.peer import peer_id_in, peer_id_of
+from swarmnode.keys import peer_id_of
+from swarmnode.network.peer import peer_id_in
 from swarmnode.network.transport import Delivered, Transport, TransportError
 from swarmnode.selection.admission import (
     AdmissionRules,

@@ -25,7 +25,7 @@ class KeyFileError(Exception):
     """A key file cannot be read or written; the text is one line that names the remedy."""
 
 
-def peer_id(public_key: bytes) -> str:
+def peer_id_of(public_key: bytes) -> str:
     """The libp2p peer id of an Ed25519 public key: 52 characters that begin with 12D3KooW."""
     key = _PUBLIC_KEY_PROTOBUF + public_key
     return _base58(bytes([0x00, len(key)]) + key)

@@ -17,7 +17,7 @@ from swarmnode.home import Home, HomeError
 from swarmnode.keys import (
     KeyFileError,
     load_or_create_key,
-    peer_id,
+    peer_id_of,
     read_key,
     replace_key,
     write_key,
@@ -47,7 +47,7 @@ def show(
         shown = {
             "home": str(home.path),
             "public_key": public.hex(),
-            "peer_id": peer_id(public),
+            "peer_id": peer_id_of(public),
             "instance": home.instance().hex(),
         }
     if as_json:
@@ -101,7 +101,7 @@ def rotate() -> None:
 def _tell_change(aside: Path | None, private: bytes) -> None:
     if aside is not None:
         sys.stdout.write(f"the former key is kept in {aside}\n")
-    sys.stdout.write(f"this node is now {peer_id(_public_key(private))}\n")
+    sys.stdout.write(f"this node is now {peer_id_of(_public_key(private))}\n")
 
 
 def _public_key(private: bytes) -> bytes:

@@ -125,12 +125,12 @@ def _run(
 
 
 def _greet(plan: Plan) -> None:
-    from swarmnode.keys import peer_id
+    from swarmnode.keys import peer_id_of
 
     where = "on its own" if plan.solo else f"swarm {plan.swarm.rules.name!r}"
     sys.stdout.write(
         f"home      {plan.home.path}\n"
-        f"identity  {peer_id(plan.identity.public_key)}\n"
+        f"identity  {peer_id_of(plan.identity.public_key)}\n"
         f"training  {where}: {', '.join(task for task, _ in plan.settings.tasks.pairs)}\n"
         "Another terminal shows what it does: swarmnode status. Ctrl-C ends it in order.\n"
     )

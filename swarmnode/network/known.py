@@ -17,7 +17,7 @@ from statistics import median
 from typing import Final
 
 from swarmnode.clock import Clock
-from swarmnode.network.peer import peer_id_of
+from swarmnode.keys import peer_id_of
 from swarmproto import Announcement, WireError, open_announcement
 
 COUNT_MAX: Final = 4096

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 Handler = Callable[[str, bytes], Awaitable[bytes]]
 """Answers one request: the asking peer's id, authenticated, and its bytes."""
-
-_ED25519_PREFIX: Final = bytes.fromhex("002408011220")
-"""Identity multihash of 36 bytes: a protobuf with key type Ed25519 and 32 bytes of key."""
-_BASE58: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
 
 class PeerUnreachable(Exception):
@@ -93,15 +89,6 @@ class Peer(Swarm, Protocol):
 
     async def close(self) -> None:
         """End; leaves no process behind."""
-
-
-def peer_id_of(public_key: bytes) -> str:
-    """The libp2p id of an Ed25519 key of 32 bytes: base58 of its identity multihash."""
-    number, digits = int.from_bytes(_ED25519_PREFIX + public_key), ""
-    while number:
-        number, digit = divmod(number, 58)
-        digits = _BASE58[digit] + digits
-    return "1" + digits  # the multihash begins with one zero byte
 
 
 def peer_id_in(address: str) -> str:

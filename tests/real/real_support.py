@@ -28,7 +28,7 @@ from swarmnode.api.status import ask
 from swarmnode.config.settings import Settings, load_settings
 from swarmnode.files import write_atomically
 from swarmnode.home import Home
-from swarmnode.keys import load_or_create_key, peer_id
+from swarmnode.keys import load_or_create_key, peer_id_of
 from swarmnode.observe.status import StatusDocument
 from swarmnode.paths import HOME_VARIABLE
 from swarmnode.sim.real import RealNode, as_toml, real_environment, start
@@ -221,7 +221,7 @@ def made_home(path: Path) -> tuple[Home, str]:
     """A home with a key, before anything runs in it, and its peer id."""
     home = Home(path)
     home.make()
-    return home, peer_id(public_key_of(load_or_create_key(home.key)))
+    return home, peer_id_of(public_key_of(load_or_create_key(home.key)))
 
 
 def address_of(port: int, peer: str) -> str:

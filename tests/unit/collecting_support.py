@@ -10,7 +10,7 @@ from typing import Any
 
 from swarmnode.clock import VirtualClock, VirtualLoop
 from swarmnode.collect import Collector, ExternalRewards, Notices
-from swarmnode.network.peer import peer_id_of
+from swarmnode.keys import peer_id_of
 from swarmnode.network.transport import Delivered, TransportError
 from swarmnode.selection.admission import AdmissionRules, Reason
 from swarmnode.selection.pool import Pool

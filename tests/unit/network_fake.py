@@ -9,7 +9,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from swarmnode.network.peer import Handler, PeerUnreachable, peer_id_in, peer_id_of
+from swarmnode.keys import peer_id_of
+from swarmnode.network.peer import Handler, PeerUnreachable, peer_id_in
 from swarmproto import public_key_of
 
 Records = dict[str, dict[str, tuple[bytes, float]]]

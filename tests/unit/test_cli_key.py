@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from swarmnode.cli.exits import Exit, Mistake
 from swarmnode.cli.key import key
 from swarmnode.home import Home
-from swarmnode.keys import peer_id, read_key
+from swarmnode.keys import peer_id_of, read_key
 from swarmproto import public_key_of
 
 
@@ -42,7 +42,7 @@ def test_show_draws_a_key_once_and_never_shows_it(home: Home) -> None:
     assert call("show") == first
     private = read_key(home.key)
     assert public_key_of(private).hex() in first
-    assert peer_id(public_key_of(private)) in first
+    assert peer_id_of(public_key_of(private)) in first
     assert private.hex() not in first
 
 
@@ -89,7 +89,7 @@ def test_rotating_keeps_the_old_key_aside(home: Home, tmp_path: Path) -> None:
     (aside,) = home.path.glob("key.old-*")
     assert read_key(aside) == private
     assert str(aside) in output
-    assert peer_id(public_key_of(read_key(home.key))) in output
+    assert peer_id_of(public_key_of(read_key(home.key))) in output
     assert read_key(home.key) != private
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from swarmnode.keys import peer_id_of
 from swarmnode.network.dht_table import Neighbours, node_id_of
 from swarmnode.network.hivemind_dht import STREAMS_PER_PEER_MAX, HivemindPeer
 from swarmnode.network.light_hivemind import (
@@ -22,7 +23,7 @@ from swarmnode.network.light_hivemind import (
     dht_messages,
 )
 from swarmnode.network.p2pd import Daemon
-from swarmnode.network.peer import PeerUnreachable, peer_id_of
+from swarmnode.network.peer import PeerUnreachable
 from swarmproto import public_key_of
 from tests.unit.dht_support import order, peers, record, run
 from tests.unit.network_made import private_key

@@ -10,7 +10,7 @@ import pytest
 from swarmnode.keys import (
     KeyFileError,
     load_or_create_key,
-    peer_id,
+    peer_id_of,
     read_key,
     replace_key,
     write_key,
@@ -23,7 +23,7 @@ OTHER = bytes(range(1, 33))
 def test_the_peer_id_is_that_of_the_libp2p_specification() -> None:
     # The Ed25519 key of libp2p's test vectors; the id is what go-libp2p makes of it.
     public = bytes.fromhex("1ed1e8fae2c4a144b8be8fd4b47bf3d3b34b871c3cacf6010f0e42d474fce27e")
-    assert peer_id(public) == "12D3KooWBtg3aaRMjxwedh83aGiUkwSxDwUZkzuJcfaqUmo7R3pq"
+    assert peer_id_of(public) == "12D3KooWBtg3aaRMjxwedh83aGiUkwSxDwUZkzuJcfaqUmo7R3pq"
 
 
 def test_a_key_file_is_its_owners_alone_and_holds_the_key(tmp_path: Path) -> None:

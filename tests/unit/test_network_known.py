@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+from swarmnode.keys import peer_id_of
 from swarmnode.network.known import PER_AUTHOR, Known
-from swarmnode.network.peer import peer_id_of
 from swarmproto import open_announcement, public_key_of
 from tests.unit.network_made import NOW, SWARM, announcement, bundle, private_key
 from tests.unit.network_time import FixedClock

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from swarmnode.clock import Clock, VirtualClock
+from swarmnode.keys import peer_id_of
 from swarmnode.network.membership import Belonging, Membership
-from swarmnode.network.peer import PeerUnreachable, peer_id_of
+from swarmnode.network.peer import PeerUnreachable
 from swarmnode.network.reporting import health_of
 from swarmnode.network.shards import bucket_of
 from swarmproto import (

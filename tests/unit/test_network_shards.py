@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 
-from swarmnode.network.peer import peer_id_in, peer_id_of
+from swarmnode.keys import peer_id_of
+from swarmnode.network.peer import peer_id_in
 from swarmnode.network.shards import (
     LEVEL_MAX,
     SizeEstimate,

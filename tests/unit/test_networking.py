@@ -20,8 +20,8 @@ import pytest
 
 from swarmnode.channel import CallFailed, Channel
 from swarmnode.clock import SystemClock
+from swarmnode.keys import peer_id_of
 from swarmnode.network.p2pd import PeerOrder
-from swarmnode.network.peer import peer_id_of
 from swarmnode.networking import METHOD_SECONDS, Networking, serve
 from swarmproto import (
     FetchRequest,
