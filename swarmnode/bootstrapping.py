@@ -20,8 +20,8 @@ from swarmnode.clock import SystemClock
 from swarmnode.config.network import Network
 from swarmnode.files import write_atomically
 from swarmnode.home import Home
+from swarmnode.joining import network_order
 from swarmnode.limits import raise_open_files
-from swarmnode.network.order import NetworkOrder
 from swarmnode.network.remote import RemoteTransport
 from swarmnode.observe import status as shown
 from swarmnode.observe.facts import Facts
@@ -30,7 +30,6 @@ from swarmnode.observe.tracking import Lasting
 from swarmnode.publish import Identity
 from swarmnode.stopping import Stopping
 from swarmnode.swarm_files import SwarmFile
-from swarmproto import encode_rules
 
 GRACE_SECONDS = 5.0
 LOOK_SECONDS = 2.0
@@ -60,18 +59,7 @@ async def _live(
 ) -> None:
     stopping, clock = Stopping(GRACE_SECONDS, "stopping"), SystemClock()
     peers_file = home.path / "saved_peers"
-    order = NetworkOrder(
-        private_key=identity.private_key,
-        swarm_id=swarm.swarm_id,
-        rules=encode_rules(swarm.rules),
-        listen=network.listen,
-        announce_addresses=network.announce,
-        bootstrap=tuple(dict.fromkeys((*network.bootstrap, *swarm.bootstrap))),
-        saved_peers=_read(peers_file),
-        public=network.public,
-        relay=network.relay,
-        folder=str(home.path),
-    )
+    order = network_order(network, home, identity, swarm, _read(peers_file))
     async with AsyncExitStack() as stack:
         transport = RemoteTransport(
             order, clock, on_saved_peers=lambda peers: _write(peers_file, peers)

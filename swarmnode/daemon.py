@@ -11,16 +11,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import structlog
 import uvloop
 
 from swarmnode.api.status import SocketError, StatusServer
+from swarmnode.children import policy_child, scoring_child
 from swarmnode.clock import SystemClock
 from swarmnode.collect import Notices
 from swarmnode.evaluation import Examiner
+from swarmnode.joining import network_order
 from swarmnode.keeper import PolicyKeeper
 from swarmnode.limits import raise_open_files
 from swarmnode.memories import Memories
@@ -30,11 +32,8 @@ from swarmnode.network.transport import Transport
 from swarmnode.node import build_node
 from swarmnode.outfit import (
     Plan,
-    network_order,
     ordered_policy,
-    policy_child,
     remote_policy,
-    scoring_child,
     surroundings_of,
 )
 from swarmnode.policy.client import RemotePolicy
@@ -44,7 +43,7 @@ from swarmnode.rewards.client import Scorer
 from swarmnode.round import run_round
 from swarmnode.stopping import Stopping
 from swarmnode.store.store import Store
-from swarmnode.telling import Connected, NobodyConnected, Recording, documents_of
+from swarmnode.telling import documents_of
 from swarmnode.types import RoundReport, TaskRewards
 from swarmnode.vitals import Around, Vitals
 
@@ -74,14 +73,16 @@ async def _live(plan: Plan) -> None:
     async with AsyncExitStack() as stack:
         store = Store.open(plan.home.database, plan.home.reserved, now=clock.now)
         stack.callback(store.close)
-        scoring, host = scoring_child(plan), policy_child(plan)
+        scoring = scoring_child(plan.settings, plan.swarm.swarm_id)
+        host = policy_child(plan.environment, "policy host")
         for child in (scoring, host):
             child.start()
             stack.push_async_callback(child.close)
         memories = Memories(store, clock)
         await memories.restore()
-        network = await _network(plan, store, clock)
-        stack.push_async_callback(network.transport.close)
+        remote = None if plan.solo else await _remote(plan, store, clock)
+        transport = remote or Nobody()
+        stack.push_async_callback(transport.close)
         around = Around(
             settings=plan.settings,
             home=plan.home.path,
@@ -91,12 +92,10 @@ async def _live(plan: Plan) -> None:
             started=clock.now(),
             store=store,
             children={"policy": host, "scorer": scoring},
-            network_process=lambda: network.remote.process_id if network.remote else None,
+            network_process=lambda: remote.process_id if remote else None,
         )
         vitals = Vitals(around)
-        documents = documents_of(
-            vitals, memories, network.transport, network.connected, store, clock
-        )
+        documents = documents_of(vitals, memories, transport, store, clock)
         try:
             server = await StatusServer.start(plan.home.status_socket, documents)
             stack.push_async_callback(server.close)
@@ -108,28 +107,15 @@ async def _live(plan: Plan) -> None:
         vitals.keeper = PolicyKeeper(
             host, policy, ordered_policy(plan, scorer), plan.home.checkpoints
         )
-        life = _Life(plan, clock, store, vitals, vitals.keeper, memories, network)
+        life = _Life(plan, clock, store, vitals, vitals.keeper, memories, transport, remote)
         if await stopping.unless(life.begin(scorer, policy)):
             await life.lead(stopping)
 
 
-@dataclass(frozen=True, slots=True)
-class _Network:
-    transport: Transport
-    connected: Connected
-    remote: RemoteTransport | None
-    """None for a node on its own."""
-
-
-async def _network(plan: Plan, store: Store, clock: SystemClock) -> _Network:
-    if plan.solo:
-        return _Network(Nobody(), NobodyConnected(), None)
-    remote = RemoteTransport(
-        network_order(plan, await store.saved_peers()),
-        clock,
-        on_saved_peers=store.keep_saved_peers,
-    )
-    return _Network(Recording(remote, store, clock), remote, remote)
+async def _remote(plan: Plan, store: Store, clock: SystemClock) -> RemoteTransport:
+    saved_peers = await store.saved_peers()
+    order = network_order(plan.settings.network, plan.home, plan.identity, plan.swarm, saved_peers)
+    return RemoteTransport(order, clock, on_saved_peers=store.keep_saved_peers)
 
 
 class _Life:
@@ -143,15 +129,18 @@ class _Life:
         vitals: Vitals,
         keeper: PolicyKeeper,
         memories: Memories,
-        network: _Network,
+        transport: Transport,
+        remote: RemoteTransport | None,
     ) -> None:
+        """`remote` is the transport, unless the node is on its own."""
         self._plan = plan
         self._clock = clock
         self._store = store
         self._vitals = vitals
         self._keeper = keeper
         self._memories = memories
-        self._network = network
+        self._transport = transport
+        self._remote = remote
         self._number = 0
         """The last round that ended."""
         self._saved = clock.now()
@@ -169,7 +158,7 @@ class _Life:
             self._plan,
             fingerprints,
             scorer,
-            self._network.transport,
+            self._transport,
             self._clock,
             self._store,
             self._memories,
@@ -192,7 +181,7 @@ class _Life:
         log.info("start", held_out=round(evaluation.held_out.mean, 3))
 
     def _notices(self) -> Notices:
-        remote = self._network.remote
+        remote = self._remote
         if remote is None:
             return Notices()
         return Notices(
@@ -237,7 +226,7 @@ class _Life:
     async def _watch(self) -> None:
         while True:
             now = self._clock.now()
-            self._vitals.heard(await self._network.transport.health(), now)
+            self._vitals.heard(await self._transport.health(), now)
             # What happened in the last hour is counted from what was looked at.
             self._vitals.facts(now)
             await self._clock.sleep(HEALTH_SECONDS)

@@ -17,7 +17,7 @@ from swarmnode.config.settings import Settings
 from swarmnode.controls import OwnPast, ReferenceAnswers
 from swarmnode.network.transport import Transport
 from swarmnode.policy.client import RemotePolicy
-from swarmnode.publish import Identity, Numbers, Publisher
+from swarmnode.publish import Identity, Numbers, Published, Publisher
 from swarmnode.rewards.client import Scorer
 from swarmnode.rewards.common_answers import CommonAnswers
 from swarmnode.round import Parts
@@ -59,6 +59,7 @@ class Surroundings:
     remembered: Remembered = field(default_factory=Remembered)
     notices: Notices = field(default_factory=Notices)
     """Whom the collector tells of what."""
+    published: Published | None = None
 
 
 class Incoming(Protocol):
@@ -160,6 +161,7 @@ def _publisher(settings: Settings, around: Surroundings) -> Publisher:
         fingerprints=around.fingerprints,
         announcement_seconds=settings.selection.announcement_seconds,
         numbers=around.numbers,
+        published=around.published,
     )
 
 

@@ -17,7 +17,6 @@ from swarmnode.collect import Notices
 from swarmnode.config.settings import Settings
 from swarmnode.home import Home
 from swarmnode.memories import Memories
-from swarmnode.network.order import NetworkOrder
 from swarmnode.network.transport import Transport
 from swarmnode.node import Surroundings
 from swarmnode.policies import STREAMS_PER_SEED, Making, base_pairs, policy_order
@@ -26,12 +25,12 @@ from swarmnode.process import Child
 from swarmnode.publish import Identity
 from swarmnode.rewards.channels import rewards
 from swarmnode.rewards.client import Scorer
+from swarmnode.store.records import PublishedBundle
 from swarmnode.store.sequence import SequenceNumbers
 from swarmnode.store.store import Store
 from swarmnode.swarm_files import SwarmFile
-from swarmproto import encode_rules
+from swarmproto import Bundle, bundle_id
 
-THREADS = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 SHARED_SEED = 0
 """All nodes that start with `tiny` share its base, so that they differ in their skills alone."""
 
@@ -51,27 +50,6 @@ class Plan:
     """Where warm starts are kept."""
     rounds: int | None
     """End when so many rounds have been gone through in all; None: never."""
-
-
-def scoring_child(plan: Plan) -> Child:
-    """The scorer process of the swarm."""
-    return Child(
-        "swarmnode.scoring",
-        name="scorer",
-        arguments=[
-            plan.swarm.swarm_id.hex(),
-            str(plan.settings.rewards.memory_mib),
-            *(f"{task}:{level}" for task, level in plan.settings.tasks.pairs),
-        ],
-        respawn=True,
-    )
-
-
-def policy_child(plan: Plan) -> Child:
-    """The policy host."""
-    return Child(
-        "swarmnode.worker", name="policy host", environment={**plan.environment, **THREADS}
-    )
 
 
 def remote_policy(plan: Plan, host: Child, clock: Clock) -> RemotePolicy:
@@ -118,23 +96,6 @@ def skills_of(settings: Settings, public_key: bytes) -> Sequence[str]:
     return sorted({tasks[place], tasks[(place + 1) % len(tasks)]})
 
 
-def network_order(plan: Plan, saved_peers: Sequence[str]) -> NetworkOrder:
-    """What the network process is told."""
-    network = plan.settings.network
-    return NetworkOrder(
-        private_key=plan.identity.private_key,
-        swarm_id=plan.swarm.swarm_id,
-        rules=encode_rules(plan.swarm.rules),
-        listen=network.listen,
-        announce_addresses=network.announce,
-        bootstrap=tuple(dict.fromkeys((*network.bootstrap, *plan.swarm.bootstrap))),
-        saved_peers=tuple(saved_peers),
-        public=network.public,
-        relay=network.relay,
-        folder=str(plan.home.path),
-    )
-
-
 def surroundings_of(
     plan: Plan,
     fingerprints: Mapping[tuple[str, str], bytes],
@@ -146,6 +107,20 @@ def surroundings_of(
     notices: Notices,
 ) -> Surroundings:
     """What the node is put into."""
+
+    def published(announcement: bytes, bundle: Bundle) -> None:
+        if not plan.solo:
+            store.record_bundle(
+                PublishedBundle(
+                    created=clock.now(),
+                    sequence=bundle.header.sequence,
+                    bundle_id=bundle_id(bundle.header_bytes),
+                    announcement=announcement,
+                    header=bundle.header_bytes,
+                    groups=tuple(bundle.group_bytes),
+                )
+            )
+
     return Surroundings(
         number=0,
         identity=plan.identity,
@@ -165,4 +140,5 @@ def surroundings_of(
         standing=memories.standing,
         remembered=memories.remembered,
         notices=notices,
+        published=published,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -48,6 +48,10 @@ class Numbers(Protocol):
         """The number of the next bundle; `now_ms` is in unix milliseconds."""
 
 
+Published = Callable[[bytes, Bundle], None]
+"""Hears of everything that leaves, an announcement with its bundle, just before."""
+
+
 class AscendingNumbers:
     """Sequence numbers of one run: right where the key or the clock's time is never used again."""
 
@@ -73,6 +77,7 @@ class Publisher:
         fingerprints: Mapping[tuple[str, str], bytes],
         announcement_seconds: float,
         numbers: Numbers | None = None,
+        published: Published | None = None,
     ) -> None:
         self._identity = identity
         self._swarm_id = swarm_id
@@ -82,6 +87,7 @@ class Publisher:
         self._announcement_seconds = announcement_seconds
         self._queue: asyncio.Queue[Sequence[Scored]] = asyncio.Queue(QUEUED_ROUNDS)
         self._numbers = numbers or AscendingNumbers()
+        self._published = published
         self.paused = False
         """Whether nothing is published, as while another process publishes under the same key."""
         self.counts: Counter[str] = Counter()
@@ -119,6 +125,8 @@ class Publisher:
         except WireError:
             await self._publish_in_parts(sendable)
             return
+        if self._published is not None:
+            self._published(announcement, bundle)
         await self._transport.announce(announcement, bundle, expires)
         self.counts.update(bundles=1, groups=len(sendable), bytes=bundle_size(bundle))
 

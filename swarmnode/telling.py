@@ -18,88 +18,23 @@ from swarmnode.api.documents import (
 from swarmnode.api.status import Documents
 from swarmnode.clock import Clock
 from swarmnode.memories import Memories
-from swarmnode.network.transport import Delivered, Transport
+from swarmnode.network.transport import Transport
 from swarmnode.selection.standing import Standing
-from swarmnode.store.records import PublishedBundle
 from swarmnode.store.store import Store
 from swarmnode.vitals import Vitals
-from swarmproto import Bundle, FetchRequest, FetchResponse, bundle_id
 
 
-class Connected(Protocol):
-    """Who is connected now."""
+class ConnectedTransport(Transport, Protocol):
+    """A transport that tells who is connected now."""
 
     async def peers(self) -> Sequence[Mapping[str, Any]]:
         """Plain values: peer_id, address, seconds_connected, fetched_bytes, served_bytes."""
 
 
-class NobodyConnected:
-    """Of a node on its own."""
-
-    async def peers(self) -> Sequence[Mapping[str, Any]]:
-        """None."""
-        return ()
-
-
-class Recording:
-    """A transport that keeps the exact bytes of everything that leaves; else the one within."""
-
-    def __init__(self, within: Transport, store: Store, clock: Clock) -> None:
-        self._within = within
-        self._store = store
-        self._clock = clock
-
-    @property
-    def holders(self) -> Sequence[str]:
-        """See Transport."""
-        return self._within.holders
-
-    async def start(self) -> None:
-        """See Transport."""
-        await self._within.start()
-
-    async def announce(self, announcement: bytes, bundle: Bundle, expires: float) -> None:
-        """See Transport."""
-        self._store.record_bundle(
-            PublishedBundle(
-                created=self._clock.now(),
-                sequence=bundle.header.sequence,
-                bundle_id=bundle_id(bundle.header_bytes),
-                announcement=announcement,
-                header=bundle.header_bytes,
-                groups=tuple(bundle.group_bytes),
-            )
-        )
-        await self._within.announce(announcement, bundle, expires)
-
-    async def discover(self, count: int) -> Sequence[Delivered]:
-        """See Transport."""
-        return await self._within.discover(count)
-
-    async def fetch(self, holder: str, request: FetchRequest) -> FetchResponse:
-        """See Transport."""
-        return await self._within.fetch(holder, request)
-
-    async def hold(
-        self, announcement: bytes, bundle_header: bytes, groups: Mapping[int, bytes], expires: float
-    ) -> None:
-        """See Transport."""
-        await self._within.hold(announcement, bundle_header, groups, expires)
-
-    async def health(self) -> Mapping[str, Any]:
-        """See Transport."""
-        return await self._within.health()
-
-    async def close(self) -> None:
-        """See Transport."""
-        await self._within.close()
-
-
 def documents_of(
     vitals: Vitals,
     memories: Memories,
-    transport: Transport,
-    connected: Connected,
+    transport: ConnectedTransport,
     store: Store,
     clock: Clock,
 ) -> Documents:
@@ -110,7 +45,7 @@ def documents_of(
         return vitals.document(clock.now()).as_json()
 
     async def peers() -> object:
-        near = {str(peer["peer_id"]): peer for peer in await connected.peers()}
+        near = {str(peer["peer_id"]): peer for peer in await transport.peers()}
         standing, now = memories.standing, clock.now()
         known = dict.fromkeys((*near, *standing.peers(now)))
         document = PeersDocument(
@@ -124,7 +59,7 @@ def documents_of(
 
     async def why(peer: str) -> object:
         standing, now = memories.standing, clock.now()
-        near = [str(each["peer_id"]) for each in await connected.peers()]
+        near = [str(each["peer_id"]) for each in await transport.peers()]
         found = [name for name in (*standing.peers(now), *near) if name.startswith(peer)]
         name = found[0] if found else peer
         lines = tuple(standing.why(name, now))

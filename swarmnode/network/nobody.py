@@ -40,5 +40,9 @@ class Nobody:
         """That no network is wanted."""
         return {"state": "off"}
 
+    async def peers(self) -> Sequence[Mapping[str, Any]]:
+        """None are connected."""
+        return ()
+
     async def close(self) -> None:
         """Nothing to leave."""

@@ -8,12 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from swarmnode.children import policy_child, scoring_child
 from swarmnode.config.settings import Settings
-from swarmnode.process import Child
 from swarmnode.rewards.client import Scorer
 from swarmproto import SwarmRules, swarm_id
-
-THREADS = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 class Machine:
@@ -22,22 +20,9 @@ class Machine:
     def __init__(self, settings: Settings, environment: Mapping[str, str]) -> None:
         self.swarm_id = simulated_swarm_id(settings)
         count = settings.simulation.hosts or available_cores()
-        self.scoring = Child(
-            "swarmnode.scoring",
-            name="scorer",
-            arguments=[
-                self.swarm_id.hex(),
-                str(settings.rewards.memory_mib),
-                *(f"{task}:{level}" for task, level in settings.tasks.pairs),
-            ],
-            respawn=True,
-        )
+        self.scoring = scoring_child(settings, self.swarm_id)
         self.hosts = [
-            Child(
-                "swarmnode.worker",
-                name=f"policy host {number}",
-                environment={**environment, **THREADS},
-            )
+            policy_child(environment, f"policy host {number}")
             for number in range(min(count, settings.simulation.nodes))
         ]
         self.scorer = Scorer(self.scoring, settings.rewards)

@@ -1,0 +1,30 @@
+"""What the network process is told, by a node and by a bootstrap peer alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from swarmnode.config.network import Network
+from swarmnode.home import Home
+from swarmnode.network.order import NetworkOrder
+from swarmnode.publish import Identity
+from swarmnode.swarm_files import SwarmFile
+from swarmproto import encode_rules
+
+
+def network_order(
+    network: Network, home: Home, identity: Identity, swarm: SwarmFile, saved_peers: Sequence[str]
+) -> NetworkOrder:
+    """The order for a swarm; its bootstrap peers come after those of the settings."""
+    return NetworkOrder(
+        private_key=identity.private_key,
+        swarm_id=swarm.swarm_id,
+        rules=encode_rules(swarm.rules),
+        listen=network.listen,
+        announce_addresses=network.announce,
+        bootstrap=tuple(dict.fromkeys((*network.bootstrap, *swarm.bootstrap))),
+        saved_peers=tuple(saved_peers),
+        public=network.public,
+        relay=network.relay,
+        folder=str(home.path),
+    )
