@@ -7,13 +7,14 @@ that losing a host costs at most what was learned since.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import structlog
 
-from swarmnode.policy.client import Checkpoint, PolicyOrder, RemotePolicy, RestoreReport
+from swarmnode.policy.checkpoint import Rejected
+from swarmnode.policy.client import Checkpoint, PolicyOrder, RemotePolicy
 from swarmnode.process import Child, ChildError
 
 MOST_SECONDS_BETWEEN_STARTS = 60.0
@@ -53,8 +54,11 @@ class PolicyKeeper:
         """
         await self._policy.create(await self._order())
         report = await self._policy.restore(self._checkpoints)
-        _tell(report)
-        return report.restored.extra if report.restored else None
+        _tell_rejected(report.rejected)
+        if report.restored is None:
+            return None
+        log.info("resumed", path=str(report.restored.path), version=report.restored.version)
+        return report.restored.extra
 
     async def recover(self) -> None:
         """Start the host anew until it stands, for ever, with growing pauses."""
@@ -86,13 +90,10 @@ class PolicyKeeper:
             log.error("no checkpoint written", why=self.problem, failures=self.failures)
             return False
         self.failures, self.problem, self.newest_version = 0, "", version
-        for rejected in self.newest.rejected:
-            log.error("damaged checkpoint set aside", name=rejected.name, why=rejected.reason)
+        _tell_rejected(self.newest.rejected)
         return True
 
 
-def _tell(report: RestoreReport) -> None:
-    for rejected in report.rejected:
+def _tell_rejected(found: Sequence[Rejected]) -> None:
+    for rejected in found:
         log.error("damaged checkpoint set aside", name=rejected.name, why=rejected.reason)
-    if report.restored:
-        log.info("resumed", path=str(report.restored.path), version=report.restored.version)

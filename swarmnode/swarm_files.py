@@ -17,7 +17,6 @@ other rules are another swarm.
 from __future__ import annotations
 
 import json
-import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -25,6 +24,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from swarmnode.files import write_atomically
 from swarmproto import (
     ADDRESS_BYTES_MAX,
     BOOTSTRAP_ADDRESSES_MAX,
@@ -179,10 +179,8 @@ def save_swarm(folder: Path, swarm: SwarmFile) -> str:
     plain = _plain_name(swarm)
     name = plain if _is_free(folder / f"{plain}.toml", swarm) else _with_id(plain, swarm)
     path = folder / f"{name}.toml"
-    temporary = folder / f".{name}.{os.getpid()}"
     try:
-        temporary.write_text(swarm.text, encoding="utf-8")
-        temporary.replace(path)
+        write_atomically(path, swarm.text)
     except OSError as error:
         raise SwarmFileError(f"{path} cannot be written: {error.strerror}") from error
     return name

@@ -111,7 +111,7 @@ class Vitals:
             last_external_seconds=self._last_admitted(now),
             wants_external=settings.rounds.external_groups_per_round > 0,
             shares=settings.rounds.share != "none",
-            open_addresses=self._open_addresses(),
+            open_addresses=settings.network.open_addresses if self.around.swarm_name else (),
             clock_skew_seconds=settings.selection.clock_skew_seconds,
             duplicate_instance=self.duplicate_instance,
             restarts_last_hour={
@@ -232,11 +232,6 @@ class Vitals:
         admitted = self.node.incoming.counts["admitted"] if self.node else 0
         seconds = self._admitted.seconds(admitted, now)
         return seconds if admitted else None
-
-    def _open_addresses(self) -> Sequence[str]:
-        listening = self.around.settings.network.listen if self.around.swarm_name else ()
-        local = ("/ip4/127.", "/ip6/::1/")
-        return [address for address in listening if not address.startswith(local)]
 
     def _loopholes(self) -> Sequence[str]:
         metrics = self.report.metrics if self.report else {}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from swarmnode.cli.exits import Exit, Mistake
 from swarmnode.cli.loading import load
+from swarmnode.cli.options import AcceptRisk, Announce, Assignments, Config, Listen
 
 
 def bootstrap(
@@ -17,20 +17,11 @@ def bootstrap(
         str | None,
         typer.Argument(metavar="[SWARM]", help="A swarm that was joined, or a swarm file."),
     ] = None,
-    listen: Annotated[
-        list[str] | None,
-        typer.Option(help="Address to listen on, such as /ip4/0.0.0.0/tcp/4001; repeatable."),
-    ] = None,
-    announce: Annotated[
-        list[str] | None, typer.Option(help="Address that others are told to dial; repeatable.")
-    ] = None,
-    accept_risk: Annotated[
-        bool, typer.Option("--accept-risk", help="Needed to be open beyond this machine.")
-    ] = False,
-    assignment: Annotated[
-        list[str] | None, typer.Option("--set", help="Any setting: section.name=value.")
-    ] = None,
-    config: Annotated[Path | None, typer.Option(help="A TOML file with settings.")] = None,
+    listen: Listen = None,
+    announce: Announce = None,
+    accept_risk: AcceptRisk = False,
+    assignment: Assignments = None,
+    config: Config = None,
 ) -> None:
     """Run a bootstrap peer: it trains nothing, and tells newcomers who is there.
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from swarmnode.cli.exits import Exit, Mistake
+from swarmnode.cli.exits import Exit
+from swarmnode.cli.loading import load
+from swarmnode.cli.options import Assignments, Config
 from swarmnode.cli.running import this_home
 
 if TYPE_CHECKING:
-    from swarmnode.config.network import Network
     from swarmnode.doctor import Check
     from swarmnode.home import Home
     from swarmnode.observe.status import StatusDocument
@@ -25,10 +24,8 @@ def doctor(
     bootstrap: Annotated[
         list[str] | None, typer.Option(help="A bootstrap peer to test as well; repeatable.")
     ] = None,
-    assignment: Annotated[
-        list[str] | None, typer.Option("--set", help="Any setting: section.name=value.")
-    ] = None,
-    config: Annotated[Path | None, typer.Option(help="A TOML file with settings.")] = None,
+    assignment: Assignments = None,
+    config: Config = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """Check everything that a node needs; each finding says what to do.
@@ -37,7 +34,7 @@ def doctor(
     """
     from swarmnode.doctor import checks, examine, healthy
 
-    home, network = this_home(), _network(config, assignment or [])
+    home, network = this_home(), load(config, assignment or [], {}).network
     status, found = _running(home)
     addresses, unreadable = _known_swarms(home)
     found += unreadable
@@ -49,16 +46,6 @@ def doctor(
         _show(found)
     if not healthy(found):
         raise typer.Exit(Exit.FAILURE)
-
-
-def _network(config: Path | None, assignments: Sequence[str]) -> Network:
-    from swarmnode.config.settings import SettingsError, load_settings
-
-    try:
-        settings = load_settings(file=config, environment=os.environ, assignments=assignments)
-    except SettingsError as error:
-        raise Mistake(str(error), Exit.CONFIG if config else Exit.USAGE) from error
-    return settings.network
 
 
 def _running(home: Home) -> tuple[StatusDocument | None, list[Check]]:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from swarmnode.config.settings import Settings
     from swarmnode.publish import Identity
 
-LOOPBACK = ("/ip4/127.", "/ip6/::1/")
-
 
 @contextmanager
 def opened_home() -> Iterator[tuple[Home, Identity]]:
@@ -46,8 +44,7 @@ def check_openness(settings: Settings, *, accept_risk: bool) -> None:
     Raises Mistake.
     """
     network = settings.network
-    wide = [address for address in network.listen if not address.startswith(LOOPBACK)]
-    opens = [f"listening on {address}" for address in wide]
+    opens = [f"listening on {address}" for address in network.open_addresses]
     opens += ["offering itself to strangers (--public)"] if network.public else []
     opens += ["relaying strangers' connections (network.relay)"] if network.relay else []
     if opens and not accept_risk:

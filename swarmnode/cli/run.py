@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from swarmnode.cli.exits import Exit, Mistake
 from swarmnode.cli.loading import load
+from swarmnode.cli.options import AcceptRisk, Announce, Assignments, Config, Listen, MixText, Tasks
 
 if TYPE_CHECKING:
     from swarmnode.config.settings import Settings
@@ -29,34 +29,21 @@ def run(
         ),
     ] = None,
     solo: Annotated[bool, typer.Option("--solo", help="Train alone, without a network.")] = False,
-    listen: Annotated[
-        list[str] | None,
-        typer.Option(help="Address to listen on, such as /ip4/0.0.0.0/tcp/4001; repeatable."),
-    ] = None,
-    announce: Annotated[
-        list[str] | None, typer.Option(help="Address that others are told to dial; repeatable.")
-    ] = None,
+    listen: Listen = None,
+    announce: Announce = None,
     public: Annotated[
         bool, typer.Option("--public", help="Offer this node to strangers; see docs/join.md.")
     ] = False,
-    accept_risk: Annotated[
-        bool, typer.Option("--accept-risk", help="Needed to be open beyond this machine.")
-    ] = False,
-    mix: Annotated[
-        str | None, typer.Option(help="Local and external groups a round trains on, such as 4/4.")
-    ] = None,
-    task: Annotated[
-        list[str] | None, typer.Option(help="A task, or task:level; repeatable.")
-    ] = None,
+    accept_risk: AcceptRisk = False,
+    mix: MixText = None,
+    task: Tasks = None,
     level: Annotated[str | None, typer.Option(help="Level of tasks that name none.")] = None,
     model: Annotated[str | None, typer.Option(help="The policy's model.")] = None,
     rounds: Annotated[
         int | None, typer.Option(help="End after so many rounds in all; without it, never.", min=1)
     ] = None,
-    assignment: Annotated[
-        list[str] | None, typer.Option("--set", help="Any setting: section.name=value.")
-    ] = None,
-    config: Annotated[Path | None, typer.Option(help="A TOML file with settings.")] = None,
+    assignment: Assignments = None,
+    config: Config = None,
 ) -> None:
     """Run a node: train, share, and take from others. It needs no preparation.
 

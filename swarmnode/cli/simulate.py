@@ -14,6 +14,7 @@ import typer
 
 from swarmnode.cli.exits import Exit, Mistake
 from swarmnode.cli.loading import check_tasks, load
+from swarmnode.cli.options import Assignments, Config, MixText, Tasks
 
 if TYPE_CHECKING:
     from swarmnode.cli.screen import Screen
@@ -28,17 +29,13 @@ MOST_SEEDS = 1000
 
 def simulate(
     nodes: Annotated[int | None, typer.Option(help="Nodes in the swarm.")] = None,
-    mix: Annotated[
-        str | None, typer.Option(help="Local and external groups a round trains on, such as 4/4.")
-    ] = None,
+    mix: MixText = None,
     questions: Annotated[
         int | None, typer.Option(help="Questions a node answers in a round.")
     ] = None,
     completions: Annotated[int | None, typer.Option(help="Answers sampled per question.")] = None,
     rounds: Annotated[int | None, typer.Option(help="Rounds that every node goes through.")] = None,
-    task: Annotated[
-        list[str] | None, typer.Option(help="A task, or task:level; repeatable.")
-    ] = None,
+    task: Tasks = None,
     level: Annotated[
         str | None, typer.Option(help="Level of tasks that name none: easy or paper.")
     ] = None,
@@ -53,10 +50,8 @@ def simulate(
         typer.Option(help="Tasks that a node's warm start teaches, joined by +; repeatable."),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed of everything.")] = None,
-    assignment: Annotated[
-        list[str] | None, typer.Option("--set", help="Any setting: section.name=value.")
-    ] = None,
-    config: Annotated[Path | None, typer.Option(help="A TOML file with settings.")] = None,
+    assignment: Assignments = None,
+    config: Config = None,
     out: Annotated[
         Path | None,
         typer.Option(

@@ -10,6 +10,7 @@ import typer
 
 from swarmnode.cli.exits import Exit, Mistake
 from swarmnode.cli.loading import check_tasks, load
+from swarmnode.cli.options import Tasks
 
 swarm = typer.Typer(
     help="Make, join, leave and list swarms.", invoke_without_command=True, rich_markup_mode=None
@@ -26,9 +27,7 @@ def swarms(context: typer.Context) -> None:
 @swarm.command()
 def new(
     name: Annotated[str, typer.Argument(help="What it is called.")],
-    task: Annotated[
-        list[str] | None, typer.Option(help="A task, or task:level; repeatable.")
-    ] = None,
+    task: Tasks = None,
     level: Annotated[str | None, typer.Option(help="Level of tasks that name none.")] = None,
     bootstrap: Annotated[
         list[str] | None, typer.Option(help="Address of a peer to start from; repeatable.")

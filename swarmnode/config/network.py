@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from swarmnode.config.base import Section
 
+_LOOPBACK = ("/ip4/127.", "/ip6/::1/")
+
 
 class Network(Section):
     """Where a node listens, whom it calls first, and what it opens."""
@@ -25,3 +27,8 @@ class Network(Section):
 
     relay: bool = False
     """Whether this node relays other nodes' connections; a bootstrap peer may."""
+
+    @property
+    def open_addresses(self) -> tuple[str, ...]:
+        """Those listened on that are not of this machine alone."""
+        return tuple(each for each in self.listen if not each.startswith(_LOOPBACK))

@@ -1,0 +1,27 @@
+"""The options that several commands have, worded once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Listen = Annotated[
+    list[str] | None,
+    typer.Option(help="Address to listen on, such as /ip4/0.0.0.0/tcp/4001; repeatable."),
+]
+Announce = Annotated[
+    list[str] | None, typer.Option(help="Address that others are told to dial; repeatable.")
+]
+AcceptRisk = Annotated[
+    bool, typer.Option("--accept-risk", help="Needed to be open beyond this machine.")
+]
+MixText = Annotated[
+    str | None, typer.Option(help="Local and external groups a round trains on, such as 4/4.")
+]
+Tasks = Annotated[list[str] | None, typer.Option(help="A task, or task:level; repeatable.")]
+Assignments = Annotated[
+    list[str] | None, typer.Option("--set", help="Any setting: section.name=value.")
+]
+Config = Annotated[Path | None, typer.Option(help="A TOML file with settings.")]
