@@ -228,6 +228,7 @@ class StatusDocument(Part):
     checkpoint: CheckpointStatus | None = None
     warnings: tuple[HealthWarning, ...] = ()
 
+    # mypy takes no decorator above a property; pydantic asks for exactly this.
     @computed_field  # type: ignore[prop-decorator]
     @property
     def uptime_seconds(self) -> float:

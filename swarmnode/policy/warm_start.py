@@ -129,7 +129,7 @@ def _train(policy: Policy, pairs: Sequence[tuple[str, str]], plan: WarmStartPlan
         share = _schedule(step, plan.steps)
         loss = _answer_loss(policy, batch)
         policy.model.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         torch.nn.utils.clip_grad_norm_(parameters, _CLIP_NORM)
         adam.param_groups[0]["lr"] = plan.learning_rate * share
         adam.step()

@@ -128,7 +128,7 @@ class Trainer:
             tokens.logprobs, frozen, batch.advantages, settings.clip_low, settings.clip_high
         )
         losses = loss.losses * (weights * keep)
-        losses.sum().backward()  # type: ignore[no-untyped-call]
+        losses.sum().backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         record = token_record(
             losses=losses.detach(),
             keep=keep,

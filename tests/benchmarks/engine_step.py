@@ -103,7 +103,7 @@ class PaddedTrainer:
         losses = -torch.minimum(ratio * advantages, clipped * advantages)
         loss = (losses * mask).sum() / mask.sum()
         self.optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         return float(loss.detach()), float((entropies * mask).sum() / mask.sum())
 
     def step(self, groups: Sequence[TrainingGroup]) -> None:

@@ -13,7 +13,7 @@ import json
 import multiprocessing
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -83,12 +83,11 @@ def measure(case: Case) -> Row:
     return _alone(_in_private_network, layout, nodes)
 
 
-def _alone(work: object, *arguments: object) -> Row:
+def _alone(work: Callable[..., Row], *arguments: object) -> Row:
     """In a process of its own, whose network, memory and imports end with it."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as pool:
-        row: Row = pool.submit(work, *arguments).result()  # type: ignore[arg-type]
-        return row
+        return pool.submit(work, *arguments).result()
 
 
 # What brings hivemind is imported where it is used: the two layouts must not meet in a process.
