@@ -5,6 +5,7 @@ from __future__ import annotations
 from swarmnode.config.policy import PolicySettings
 from swarmnode.policy.names import check_model
 from swarmnode.policy.policy import Policy
+from swarmnode.policy.text import PhraseCodec
 from swarmnode.policy.tiny import build_tiny
 from swarmnode.policy.tokenizer import PhraseTokenizer
 
@@ -15,5 +16,5 @@ def load_policy(settings: PolicySettings, seed: int) -> Policy:
     Raises UnknownModel (swarmnode.policy.names), whose text says what exists.
     """
     check_model(settings.model)
-    tokenizer = PhraseTokenizer.load()
-    return Policy("tiny", build_tiny(settings.tiny, len(tokenizer), seed), tokenizer)
+    codec = PhraseCodec(PhraseTokenizer.load())
+    return Policy("tiny", build_tiny(settings.tiny, codec.vocabulary_size, seed), codec)

@@ -1,4 +1,4 @@
-"""The policy core: a model with its tokenizer, as plain text in and sampled completions out.
+"""The policy core: a model with its codec, as plain text in and sampled completions out.
 
 A plain object without threads, files or clocks. It does not know tasks, rewards or who trains it;
 training reaches it through `tree_hidden`, `head` and `parameters`.
@@ -21,7 +21,7 @@ from swarmnode.policy.decoder import (
     masked_attention,
     tree_visibility,
 )
-from swarmnode.policy.tokenizer import ANSWER_ID, END_ID, PhraseTokenizer
+from swarmnode.policy.text import TextCodec
 from swarmnode.types import Completion, FinishReason, PolicyInfo
 
 
@@ -29,19 +29,19 @@ class Policy:
     """One node's language model."""
 
     def __init__(
-        self, name: str, model: PreTrainedModel, tokenizer: PhraseTokenizer, version: int = 0
+        self, name: str, model: PreTrainedModel, codec: TextCodec, version: int = 0
     ) -> None:
         """Take a transformers module; UnsupportedModel when it has no native forward."""
         self.name = name
         self.model = model
-        self.tokenizer = tokenizer
+        self.codec = codec
         self.version = version
         self._decoder = Decoder(model)
 
     @property
     def info(self) -> PolicyInfo:
         """Which policy this is now."""
-        return PolicyInfo(self.name, self.version, self.tokenizer.fingerprint())
+        return PolicyInfo(self.name, self.version, self.codec.fingerprint())
 
     @property
     def device(self) -> torch.device:
@@ -59,15 +59,14 @@ class Policy:
 
     def encode_prompt(self, text: str) -> list[int]:
         """Return the ids that a completion continues."""
-        return [*self.tokenizer.encode(text), ANSWER_ID]
+        return self.codec.encode_prompt(text)
 
     def encode_completion(self, text: str, finish_reason: FinishReason) -> list[int]:
         """Return the ids of an answer, with the end token if it stopped by itself.
 
         What looks like a special token in the text is encoded as text.
         """
-        ids = self.tokenizer.encode(text)
-        return [*ids, END_ID] if finish_reason == "stop" else ids
+        return self.codec.encode_completion(text, finish_reason)
 
     def generate(
         self,
@@ -89,7 +88,7 @@ class Policy:
             completions_per_prompt,
             max_new_tokens,
             temperature,
-            (END_ID,),
+            self.codec.end_ids,
             generator,
         )
         return [tuple(self._completion(row) for row in rows) for rows in sampled]
@@ -128,7 +127,7 @@ class Policy:
 
     def _completion(self, row: generation.Sampled) -> Completion:
         return Completion(
-            text=self.tokenizer.decode(row.token_ids),
+            text=self.codec.decode(row.token_ids),
             finish_reason="stop" if row.stopped else "length",
             token_count=len(row.token_ids),
             token_ids=row.token_ids,

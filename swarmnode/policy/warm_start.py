@@ -103,7 +103,7 @@ def _key(policy: Policy, pairs: Sequence[tuple[str, str]], plan: WarmStartPlan) 
         "code": _CODE_VERSION,
         "torch": torch.__version__,
         "model": policy.model.config.to_diff_dict(),
-        "tokenizer": policy.tokenizer.fingerprint().hex(),
+        "tokenizer": policy.codec.fingerprint().hex(),
         "start": weights_digest(policy.model.state_dict()),
         "plan": asdict(plan),
         "pairs": list(pairs),

@@ -151,7 +151,7 @@ def measure(pairs: int = 30) -> dict[str, float]:
     """Medians of `pairs` interleaved steps of each kind on one thread, and their agreement."""
     torch.set_num_threads(1)
     policy = load_policy(MODEL, seed=0)
-    groups = demo_groups(len(policy.tokenizer))
+    groups = demo_groups(policy.codec.vocabulary_size)
     ours = Trainer(policy, SETTINGS, TEMPERATURE)
     padded = PaddedTrainer(load_policy(MODEL, seed=0).model)
     for _ in range(3):

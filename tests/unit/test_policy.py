@@ -54,7 +54,7 @@ def test_completions_carry_what_training_needs(policy: Policy) -> None:
         assert completion.token_ids is not None
         assert completion.logprobs is not None
         assert completion.token_count == len(completion.token_ids) == len(completion.logprobs)
-        assert completion.text == policy.tokenizer.decode(completion.token_ids)
+        assert completion.text == policy.codec.decode(completion.token_ids)
         assert (completion.token_ids[-1] == END_ID) == (completion.finish_reason == "stop")
 
 
@@ -82,4 +82,4 @@ def test_prompts_end_with_the_answer_token_and_stopped_completions_with_the_end_
 def test_info_names_the_policy_its_version_and_its_tokenizer(policy: Policy) -> None:
     assert policy.info.name == "tiny"
     assert policy.info.version == 0
-    assert policy.info.tokenizer_fingerprint == policy.tokenizer.fingerprint()
+    assert policy.info.tokenizer_fingerprint == policy.codec.fingerprint()

@@ -12,6 +12,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausa
 from swarmnode.policy.decoder import Decoder, UnsupportedModel
 from swarmnode.policy.generation import Sampled, sample
 from swarmnode.policy.policy import Policy
+from swarmnode.policy.text import PhraseCodec
 from swarmnode.policy.tokenizer import PhraseTokenizer
 
 VOCABULARY = 50
@@ -42,7 +43,7 @@ def small_model(key_value_heads: int = 2, *, tied: bool = True, seed: int = 0) -
 
 
 def policy_of(model: nn.Module) -> Policy:
-    return Policy("test", model, PhraseTokenizer.load())
+    return Policy("test", model, PhraseCodec(PhraseTokenizer.load()))
 
 
 def draw(
