@@ -7,12 +7,15 @@ before they get here. Knows nothing of questions, scores, peers' keys or the wir
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from torch import Tensor, nn
 
 from swarmnode.types import Source
+
+ACCURACY = "accuracy"
+"""The channel that every group has, and that alone says whether a group is live."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +39,31 @@ class TrainingGroup:
     """Log-probs in nats under the policy that sampled, one per token id, None where unknown. Given
     only if the sampler's tokenizer is ours and it sampled from the whole distribution (no top-p)
     at our temperature; unfit ones are treated as unknown."""
+    further_channels: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """What else completions may be paid for, by name: finite, or NaN where it could not be told.
+    Not zeroed for truncated completions: a channel may be about their length."""
+    excluded: frozenset[int] = frozenset()
+    """Positions of completions that a guard-rail keeps out of the loss; their rewards count in
+    the baseline all the same."""
 
     def __post_init__(self) -> None:
         if not self.prompt_ids:
             raise ValueError("a group needs a prompt of at least one token")
+        if ACCURACY in self.further_channels:
+            raise ValueError("the accuracy channel is `rewards`")
         expected = len(self.completions)
-        given = [len(self.truncated), len(self.rewards)]
+        given = [len(self.truncated), *map(len, self.channels.values())]
         if self.sampler_logprobs is not None:
             given.append(len(self.sampler_logprobs))
         if any(length != expected for length in given):
             raise ValueError(
                 f"{expected} completions need as many flags, rewards and log-probs, got {given}"
             )
+
+    @property
+    def channels(self) -> Mapping[str, tuple[float, ...]]:
+        """All rewards by channel, `accuracy` first; one reward per completion."""
+        return {ACCURACY: self.rewards, **self.further_channels}
 
 
 class TrainableModel(Protocol):

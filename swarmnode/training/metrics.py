@@ -34,6 +34,9 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "out of the loss, or without any token.",
         "completions/masked_external": "External completions of live groups that "
         "`external_advantage` keeps out of the loss, or without any token.",
+        "completions/excluded_local": "Local completions of live groups that a guard-rail keeps "
+        "out of the loss; their rewards count in the baseline.",
+        "completions/excluded_external": "The same of external completions.",
         "completions/weighted_external": "External completions under importance weights.",
         "groups/live_local": "Local groups with successes and failures, trained on.",
         "groups/live_external": "External groups with successes and failures.",
@@ -60,6 +63,8 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "step was not taken and the round ended there.",
     }
 )
+
+_COUNTED = ("groups/", "completions/masked", "completions/excluded")
 
 
 def length_metrics(groups: Sequence[TrainingGroup]) -> dict[str, float]:
@@ -89,7 +94,7 @@ def length_metrics(groups: Sequence[TrainingGroup]) -> dict[str, float]:
 
 def group_metrics(counts: Mapping[str, float]) -> dict[str, float]:
     """The plan's counts, zeros included, and the share of dead groups."""
-    names = [name for name in METRICS if name.startswith(("groups/", "completions/masked"))]
+    names = [name for name in METRICS if name.startswith(_COUNTED)]
     metrics = {name: counts.get(name, 0.0) for name in [*names, "completions/weighted_external"]}
     dead = metrics["groups/dead_local"] + metrics["groups/dead_external"]
     total = dead + metrics["groups/live_local"] + metrics["groups/live_external"]

@@ -122,9 +122,12 @@ def _trained_row(
     unknown = (None,) * len(group.completions)
     completions = []
     # The matrix of advantages is as wide as the widest group.
-    for token_ids, advantage, logprobs in zip(
-        group.completions, group_advantages, group.sampler_logprobs or unknown, strict=False
+    for position, (token_ids, advantage, logprobs) in enumerate(
+        zip(group.completions, group_advantages, group.sampler_logprobs or unknown, strict=False)
     ):
+        if position in group.excluded:
+            counts[f"completions/excluded_{group.source}"] += 1
+            continue
         usable = logprobs if _usable(logprobs, len(token_ids)) else None
         weighted = external and settings.external_advantage == "weighted" and usable is not None
         counting = settings.external_advantage if external else settings.local_advantage
