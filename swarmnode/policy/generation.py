@@ -15,21 +15,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from swarmnode.policy.decoder import Decoder, DecoderWeights, causal_attention, forward
+from swarmnode.policy.sampling import Sampled, cut_rows, draw, uniform_draws
 
 _COMPACT_BELOW = 0.7
 """Share of slots still in use below which compaction pays."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sampled:
-    """One sampled row."""
-
-    token_ids: tuple[int, ...]
-    """The end token is the last one if the row stopped by itself."""
-    logprobs: tuple[float, ...]
-    """Nats at the sampling temperature; empty when greedy."""
-    stopped: bool
-    """False when the row was cut off."""
 
 
 @dataclass(slots=True)
@@ -63,11 +52,9 @@ def sample(
     if not prompts:
         return []
     weights = decoder.weights(folded=True)
-    uniforms = torch.rand(
-        max_new_tokens, len(prompts), completions_per_prompt, generator=generator
-    ).to(decoder.device)
+    uniforms = uniform_draws(generator, max_new_tokens, len(prompts), completions_per_prompt)
     run = _Run(decoder, weights, prompts, completions_per_prompt, max_new_tokens, end_ids)
-    run.decode(uniforms, temperature)
+    run.decode(uniforms.to(decoder.device), temperature)
     return run.results(greedy=temperature == 0)
 
 
@@ -138,7 +125,7 @@ class _Run:
         """Sample until every row has finished or the steps are used up."""
         last_step = uniforms.shape[0] - 1
         for step in range(last_step + 1):
-            drawn, logprobs = _draw(self.logits, uniforms[step], temperature)
+            drawn, logprobs = draw(self.logits, uniforms[step], temperature)
             flat = self.slot.flatten()
             self.tokens[step, flat] = drawn.flatten()
             self.logprobs[step, flat] = logprobs.flatten()
@@ -206,30 +193,4 @@ class _Run:
 
     def results(self, *, greedy: bool) -> list[tuple[Sampled, ...]]:
         """Cut every row after its first end token and give it back by prompt."""
-        tokens, logprobs = self.tokens.T.cpu(), self.logprobs.T.tolist()
-        ended = torch.isin(tokens, self.end_ids.cpu())
-        stopped = ended.any(1)
-        lengths = torch.where(stopped, ended.to(torch.uint8).argmax(1) + 1, tokens.shape[1])
-        rows = [
-            Sampled(tuple(ids[:length]), () if greedy else tuple(values[:length]), stop)
-            for ids, values, length, stop in zip(
-                tokens.tolist(), logprobs, lengths.tolist(), stopped.tolist(), strict=True
-            )
-        ]
-        return [
-            tuple(rows[start : start + self.slots]) for start in range(0, len(rows), self.slots)
-        ]
-
-
-def _draw(logits: Tensor, uniforms: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-    """Draw by inverse CDF: (prompts, slots) tokens and log-probs from (prompts, 1|slots, vocab)."""
-    if temperature == 0:
-        drawn = logits.argmax(-1).expand(uniforms.shape)
-        return drawn, torch.zeros_like(uniforms)
-    scaled = logits.float() if temperature == 1 else logits.float() / temperature
-    logprobs = scaled.log_softmax(-1).expand(*uniforms.shape, -1)
-    cumulative = logprobs.exp().cumsum(-1)
-    targets = uniforms.unsqueeze(-1) * cumulative[..., -1:]
-    drawn = torch.searchsorted(cumulative, targets, right=True)
-    drawn = drawn.clamp_(max=logits.shape[-1] - 1)
-    return drawn.squeeze(-1), logprobs.gather(-1, drawn).squeeze(-1)
+        return cut_rows(self.tokens.T, self.logprobs.T, self.end_ids, self.slots, greedy=greedy)

@@ -21,6 +21,7 @@ from swarmnode.policy.decoder import (
     masked_attention,
     tree_visibility,
 )
+from swarmnode.policy.sampling import Sampled
 from swarmnode.policy.text import TextCodec
 from swarmnode.types import Completion, FinishReason, PolicyInfo
 
@@ -125,7 +126,7 @@ class Policy:
         """Return the logits of hidden states, (..., width) to (..., vocabulary)."""
         return F.linear(hidden, self.head_weight)
 
-    def _completion(self, row: generation.Sampled) -> Completion:
+    def _completion(self, row: Sampled) -> Completion:
         return Completion(
             text=self.codec.decode(row.token_ids),
             finish_reason="stop" if row.stopped else "length",

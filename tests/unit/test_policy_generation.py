@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from swarmnode.policy.decoder import Decoder, UnsupportedModel
-from swarmnode.policy.generation import Sampled, sample
+from swarmnode.policy.generation import sample
 from swarmnode.policy.policy import Policy
+from swarmnode.policy.sampling import Sampled
 from swarmnode.policy.text import PhraseCodec
 from swarmnode.policy.tokenizer import PhraseTokenizer
 

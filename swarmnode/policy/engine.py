@@ -1,0 +1,90 @@
+"""What samples for a policy: one interface, and the choice of the engine for a model.
+
+All engines draw from the model's whole distribution at the temperature: no top-p, no top-k, no
+penalty. They share the model's parameters, so a call always samples from the weights as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+import torch
+from transformers.modeling_utils import PreTrainedModel
+
+from swarmnode.policy import generation
+from swarmnode.policy.decoder import Decoder, UnsupportedModel
+from swarmnode.policy.hf_engine import HuggingFaceEngine
+from swarmnode.policy.sampling import Sampled
+
+EngineChoice = Literal["auto", "native", "hf"]
+
+
+class Engine(Protocol):
+    """Samples completions of token ids."""
+
+    @property
+    def name(self) -> str:
+        """The engine's name in settings and logs."""
+        ...
+
+    def sample(
+        self,
+        prompts: Sequence[Sequence[int]],
+        completions_per_prompt: int,
+        max_new_tokens: int,
+        temperature: float,
+        end_ids: Sequence[int],
+        generator: torch.Generator,
+    ) -> list[tuple[Sampled, ...]]:
+        """Sample completions to each prompt; temperature 0 takes the likeliest token.
+
+        Prompts must not be empty. Every one of `end_ids` ends a row; none means no row ends by
+        itself. The generator must be on the CPU and advances by the same amount whatever is
+        sampled; its state decides what is sampled.
+        """
+        ...
+
+
+class NativeEngine:
+    """Our own loop over the native forward: each prompt once, finished rows compacted away."""
+
+    name = "native"
+
+    def __init__(self, decoder: Decoder) -> None:
+        self._decoder = decoder
+
+    def sample(
+        self,
+        prompts: Sequence[Sequence[int]],
+        completions_per_prompt: int,
+        max_new_tokens: int,
+        temperature: float,
+        end_ids: Sequence[int],
+        generator: torch.Generator,
+    ) -> list[tuple[Sampled, ...]]:
+        """Sample as `Engine.sample` says."""
+        return generation.sample(
+            self._decoder,
+            prompts,
+            completions_per_prompt,
+            max_new_tokens,
+            temperature,
+            end_ids,
+            generator,
+        )
+
+
+def choose_engine(model: PreTrainedModel, wanted: EngineChoice) -> Engine:
+    """Return the engine for a model; `auto` takes `native` where it covers the architecture.
+
+    Raises UnsupportedModel, with one line for the user, where the wanted engine can't serve it.
+    """
+    if wanted == "hf":
+        return HuggingFaceEngine(model)
+    try:
+        return NativeEngine(Decoder(model))
+    except UnsupportedModel:
+        if wanted == "native":
+            raise
+        return HuggingFaceEngine(model)
