@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from swarmnode.config.policy import PolicySettings
+from swarmnode.policy.engine import choose_engine
 from swarmnode.policy.names import check_model
 from swarmnode.policy.policy import Policy
 from swarmnode.policy.text import PhraseCodec
@@ -17,4 +18,5 @@ def load_policy(settings: PolicySettings, seed: int) -> Policy:
     """
     check_model(settings.model)
     codec = PhraseCodec(PhraseTokenizer.load())
-    return Policy("tiny", build_tiny(settings.tiny, codec.vocabulary_size, seed), codec)
+    model = build_tiny(settings.tiny, codec.vocabulary_size, seed)
+    return Policy("tiny", model, codec, choose_engine(model, "auto"))

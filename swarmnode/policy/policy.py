@@ -13,7 +13,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers.modeling_utils import PreTrainedModel
 
-from swarmnode.policy import generation
 from swarmnode.policy.decoder import (
     Decoder,
     causal_attention,
@@ -21,6 +20,7 @@ from swarmnode.policy.decoder import (
     masked_attention,
     tree_visibility,
 )
+from swarmnode.policy.engine import Engine
 from swarmnode.policy.sampling import Sampled
 from swarmnode.policy.text import TextCodec
 from swarmnode.types import Completion, FinishReason, PolicyInfo
@@ -30,12 +30,21 @@ class Policy:
     """One node's language model."""
 
     def __init__(
-        self, name: str, model: PreTrainedModel, codec: TextCodec, version: int = 0
+        self,
+        name: str,
+        model: PreTrainedModel,
+        codec: TextCodec,
+        engine: Engine,
+        version: int = 0,
     ) -> None:
-        """Take a transformers module; UnsupportedModel when it has no native forward."""
+        """Take a transformers module and an engine over the same parameters.
+
+        Raises UnsupportedModel when the module has no native forward.
+        """
         self.name = name
         self.model = model
         self.codec = codec
+        self.engine = engine
         self.version = version
         self._decoder = Decoder(model)
 
@@ -83,8 +92,7 @@ class Policy:
         which takes the likeliest token each time.
         """
         encoded = [self.encode_prompt(prompt) for prompt in prompts]
-        sampled = generation.sample(
-            self._decoder,
+        sampled = self.engine.sample(
             encoded,
             completions_per_prompt,
             max_new_tokens,

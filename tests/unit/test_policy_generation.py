@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from swarmnode.policy.decoder import Decoder, UnsupportedModel
+from swarmnode.policy.engine import choose_engine
 from swarmnode.policy.generation import sample
 from swarmnode.policy.policy import Policy
 from swarmnode.policy.sampling import Sampled
@@ -44,7 +45,9 @@ def small_model(key_value_heads: int = 2, *, tied: bool = True, seed: int = 0) -
 
 
 def policy_of(model: nn.Module) -> Policy:
-    return Policy("test", model, PhraseCodec(PhraseTokenizer.load()))
+    return Policy(
+        "test", model, PhraseCodec(PhraseTokenizer.load()), choose_engine(model, "native")
+    )
 
 
 def draw(
