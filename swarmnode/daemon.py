@@ -9,7 +9,8 @@ waits for the network; what was learned is on disk at most `daemon.checkpoint_se
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import math
+from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
@@ -30,6 +31,8 @@ from swarmnode.network.nobody import Nobody
 from swarmnode.network.remote import RemoteTransport
 from swarmnode.network.transport import Transport
 from swarmnode.node import build_node
+from swarmnode.observe.samples import sample
+from swarmnode.origin import kept, round_of
 from swarmnode.outfit import (
     Plan,
     ordered_policy,
@@ -38,13 +41,13 @@ from swarmnode.outfit import (
 )
 from swarmnode.policy.client import RemotePolicy
 from swarmnode.process import ChildError
-from swarmnode.reports import report_as_json
+from swarmnode.reports import report_as_json, report_in_short
 from swarmnode.rewards.client import Scorer
-from swarmnode.round import run_round
+from swarmnode.round import learn, produce
 from swarmnode.stopping import Stopping
 from swarmnode.store.store import Store
 from swarmnode.telling import documents_of
-from swarmnode.types import RoundReport, TaskRewards
+from swarmnode.types import RoundReport, Scored, TaskRewards
 from swarmnode.vitals import Around, Vitals
 
 HEALTH_SECONDS = 2.0
@@ -56,8 +59,8 @@ log = structlog.get_logger()
 def run(plan: Plan) -> None:
     """Run the node until it is told to stop, or has gone through its rounds.
 
-    Raises ChildError where a child doesn't start, StoreError and OSError for a home that cannot be
-    used.
+    Raises ChildError where a child doesn't start or what was learned can't be saved, StoreError
+    and OSError for a home that cannot be used.
     """
     raise_open_files()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -144,6 +147,10 @@ class _Life:
         self._number = 0
         """The last round that ended."""
         self._saved = clock.now()
+        self._saved_number = -1
+        """The last round whose policy is on disk."""
+        self._sampled = -math.inf
+        """When the log last showed answers."""
         self._verdicts: set[asyncio.Task[None]] = set()
 
     async def begin(self, scorer: Scorer, policy: RemotePolicy) -> None:
@@ -167,7 +174,8 @@ class _Life:
         self._node = self._vitals.node = build_node(settings, policy, around)
         saved = await self._keeper.start()
         stored = await self._store.rounds(1)
-        self._number = max(int((saved or {}).get("round", 0)), *(one.number for one in stored), 0)
+        self._number = max(round_of(saved), *(one.number for one in stored), 0)
+        self._saved_number = -1 if saved is None else round_of(saved)
         if not stored:
             await self._examine_start()
 
@@ -221,7 +229,8 @@ class _Life:
             for task in beside:
                 task.cancel()
         self._memories.keep_now()
-        await self._save()
+        if self._number > self._saved_number and not await self._save():
+            raise ChildError(f"what was learned last is lost: {self._keeper.problem}")
 
     async def _watch(self) -> None:
         while True:
@@ -245,33 +254,31 @@ class _Life:
             self._ended(report, started)
             if self._clock.now() - self._saved >= self._plan.settings.daemon.checkpoint_seconds:
                 await self._save()
-            least = self._plan.settings.daemon.shortest_round_seconds
+            least = 0.0 if self._plan.solo else self._plan.settings.daemon.shortest_round_seconds
             await stopping.sleep(max(0.0, started + least - self._clock.now()))
 
     async def _round(self, number: int) -> RoundReport:
-        report = await run_round(self._node.parts, number)
+        local = await produce(self._node.parts)
+        self._show(local)
+        report = await learn(self._node.parts, number, local)
         if number % self._plan.settings.evaluation.every_rounds and number != self._plan.rounds:
             return report
         evaluation = await self._examiner.examine(self._node.policy, self._clock, lambda: 0.0)
         return replace(report, evaluation=evaluation)
+
+    def _show(self, local: Sequence[Scored]) -> None:
+        """Let the log show how the policy answers, now and then."""
+        now = self._clock.now()
+        if now - self._sampled >= self._plan.settings.daemon.sample_seconds:
+            self._sampled = now
+            log.info("answers", **sample(local))
 
     def _ended(self, report: RoundReport, started: float) -> None:
         now = self._clock.now()
         report = self._node.with_traffic(report)
         self._vitals.ended(report, now - started, now)
         self._store.record_round(report.round, now, report_as_json(report))
-        evaluation = report.evaluation
-        held_out = {"held_out": round(evaluation.held_out.mean, 3)} if evaluation else {}
-        log.info(
-            "round",
-            number=report.round,
-            local=round(report.local.mean, 3),
-            training_set=round(report.training_set.mean, 3),
-            **held_out,
-            external_groups=int(report.metrics["mix/external_groups"]),
-            peers=int(report.metrics["mix/external_peers"]),
-            seconds=round(now - started, 2),
-        )
+        log.info("round", **report_in_short(report, now - started))
 
     async def _failed(self, error: ChildError, stopping: Stopping) -> None:
         self._vitals.failed(str(error))
@@ -282,6 +289,11 @@ class _Life:
         else:
             await stopping.sleep(min(2.0**failures, MOST_SECONDS_AFTER_FAILURE))
 
-    async def _save(self) -> None:
-        if await self._keeper.save({"round": self._number}):
-            self._saved = self._clock.now()
+    async def _save(self) -> bool:
+        plan = self._plan
+        swarm = None if plan.solo else (plan.swarm.swarm_id, plan.swarm.rules.name)
+        extra = kept(self._number, plan.settings, plan.identity.public_key, swarm)
+        written = await self._keeper.save(extra)
+        if written:
+            self._saved, self._saved_number = self._clock.now(), self._number
+        return written

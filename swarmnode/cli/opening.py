@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from swarmnode.cli.exits import Exit, Mistake
@@ -19,13 +20,16 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def opened_home() -> Iterator[tuple[Home, Identity]]:
-    """The home, locked for this process, and the identity in it; made where they are missing."""
+def opened_home(folder: Path | None = None) -> Iterator[tuple[Home, Identity]]:
+    """The home, locked for this process, and the identity in it; made where they are missing.
+
+    It is `folder` if one is given.
+    """
     from swarmnode.publish import Identity
 
     with ExitStack() as stack:
         try:
-            home = Home.of(os.environ)
+            home = Home.of(os.environ) if folder is None else Home(folder.absolute())
             home.make()
             stack.enter_context(home.lock())
             private = load_or_create_key(home.key)

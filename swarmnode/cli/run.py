@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -42,18 +44,27 @@ def run(
     rounds: Annotated[
         int | None, typer.Option(help="End after so many rounds in all; without it, never.", min=1)
     ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="With --solo: keep this training run in a folder of its own."),
+    ] = None,
     assignment: Assignments = None,
     config: Config = None,
 ) -> None:
     """Run a node: train, share, and take from others. It needs no preparation.
 
     Without a swarm it takes the only one that was joined, or waits in the default swarm and trains
-    alone until somebody comes.
+    alone until somebody comes. The same command goes on where it ended.
     """
     from swarmnode.cli.simulate import mix_flags, parse_mix
 
     if solo and swarm:
         raise Mistake("give a swarm or --solo, not both")
+    if out and not solo:
+        raise Mistake(
+            "--out is for --solo; the environment variable SWARMNODE_HOME gives a node of a swarm "
+            "another home"
+        )
     flags: dict[str, object] = {
         "network.listen": listen,
         "network.announce": announce,
@@ -62,12 +73,14 @@ def run(
         "tasks.level": level,
         "policy.model": model,
         **(mix_flags(parse_mix(mix)) if mix else {}),
+        # Nobody is there to share with.
+        "rounds.share": "none" if solo else None,
     }
     from swarmnode.cli.opening import check_openness, opened_home
 
     settings = load(config, assignment or [], flags)
     check_openness(settings, accept_risk=accept_risk)
-    with opened_home() as (home, identity):
+    with opened_home(out) as (home, identity):
         from swarmnode.cli.choosing import DEFAULT_NAME, chosen_swarm, fitting, swarm_of
 
         if solo:
@@ -109,16 +122,31 @@ def _run(
         raise Mistake(f"{error.filename or home.path}: {error.strerror}", Exit.FAILURE) from error
     finally:
         logging.close()
+    if solo or rounds is not None:
+        _tell_gain(plan)
 
 
 def _greet(plan: Plan) -> None:
+    from swarmnode.home import Home
     from swarmnode.keys import peer_id_of
 
+    usual = plan.home == Home.of(plan.environment)
+    prefix = "" if usual else f"SWARMNODE_HOME={shlex.quote(str(plan.home.path))} "
     where = "on its own" if plan.solo else f"swarm {plan.swarm.rules.name!r}"
     sys.stdout.write(
         f"home      {plan.home.path}\n"
         f"identity  {peer_id_of(plan.identity.public_key)}\n"
         f"training  {where}: {', '.join(task for task, _ in plan.settings.tasks.pairs)}\n"
-        "Another terminal shows what it does: swarmnode status. Ctrl-C ends it in order.\n"
+        f"Another terminal shows what it does: {prefix}swarmnode status. Ctrl-C ends it in order.\n"
     )
     sys.stdout.flush()
+
+
+def _tell_gain(plan: Plan) -> None:
+    """What the run has brought so far, by the evaluations that its store holds."""
+    from swarmnode.cli.gains import gain_line
+    from swarmnode.reports import report_from_json
+    from swarmnode.store.reading import stored_rounds
+
+    reports = [report_from_json(each.report) for each in stored_rounds(plan.home.database)]
+    sys.stdout.write(f"{gain_line(reports)}\nkept in    {plan.home.path}\n")

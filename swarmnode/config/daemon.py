@@ -12,7 +12,7 @@ class Daemon(Section):
 
     shortest_round_seconds: float = Field(default=2.0, ge=0)
     """Seconds that a round takes at least, so that a tiny model does not flood a swarm with
-    bundles; rounds of larger models are longer by themselves."""
+    bundles; rounds of larger models are longer by themselves. A node on its own doesn't wait."""
 
     checkpoint_seconds: float = Field(default=120.0, gt=0)
     """Seconds between checkpoints; what was learned since the last one is lost when the power
@@ -21,6 +21,9 @@ class Daemon(Section):
     checkpoints: int = Field(default=3, ge=2, le=100)
     """Checkpoints that are kept."""
 
+    sample_seconds: float = Field(default=30.0, ge=0)
+    """Seconds between questions that the log shows, each with a right and a wrong answer to it
+    where there are such."""
     grace_seconds: float = Field(default=20.0, gt=0)
     """Seconds that the running round may still take after the first signal; then it is given up.
     A second signal ends everything at once."""

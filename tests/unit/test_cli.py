@@ -84,6 +84,8 @@ ADDRESS = "/ip4/192.0.2.7/tcp/4001/p2p/12D3KooWJC2FpPvy3FA4EdmWMnLNSU6ukUgGABhkP
         ("run --config absent.toml", 3, "absent.toml cannot be read"),
         ("run --lisen x", 2, "--listen"),
         ("run friends --solo", 2, "give a swarm or --solo, not both"),
+        ("run --out runs/first", 2, "--out is for --solo"),
+        ("run --solo --out /proc/first", 3, "cannot be used"),
         ("run strangers", 3, "there are: friends"),
         ("run absent.toml", 3, "absent.toml cannot be read"),
         ("run friends --task bf:easy", 2, "does not ask bf:easy; leave --task out"),
