@@ -120,6 +120,25 @@ def newest_checkpoint(folder: Path) -> Newest:
     return Newest(verified[0] if verified else None, [*rejected, *unreadable])
 
 
+def sound_checkpoint(folder: Path, number: int | None = None) -> Path:
+    """Return the newest checkpoint that agrees with its manifest, or the one of that number.
+
+    For a reader beside the process that saves: nothing is changed, a damaged one stays where it
+    is. Raises CheckpointError when there is none.
+    """
+    found = [path for path in _finished(folder) if number in (None, _number(path))]
+    for path in found:
+        with contextlib.suppress(OSError):
+            if _fault(path) is None:
+                return path
+    if found:
+        raise CheckpointError(f"{found[0]} is damaged; take another one")
+    known = ", ".join(str(_number(path)) for path in _finished(folder))
+    there = f"there are {known}" if known else "it has none yet"
+    which = "checkpoint" if number is None else f"checkpoint {number}"
+    raise CheckpointError(f"{folder} has no {which}: {there}")
+
+
 def _written(folder: Path, number: int, write: Callable[[Path], None]) -> Path:
     temporary = Path(tempfile.mkdtemp(prefix=f"step-{number}.tmp-", dir=folder))
     final = folder / f"step-{number}"
