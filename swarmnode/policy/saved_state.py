@@ -154,6 +154,21 @@ class PolicyState:
         self._policy.version = state.version
         return state.extra
 
+    def load_policy(self, path: Path) -> JsonValue:
+        """Take the weights and the version alone from a verified checkpoint; returns its `extra`.
+
+        For a policy that is to be examined or exported under whatever settings; it cannot go on
+        training as the saved one would. Raises as `load` does.
+        """
+        state = _parsed(path)
+        self._check_policy(path, state)
+        try:
+            load_weights(self._policy.model, path / _MODEL)
+        except ValueError as error:
+            raise CheckpointRefused(str(error)) from error
+        self._policy.version = state.version
+        return state.extra
+
     def _document(self, optimizer: _Optimizer, extra: JsonValue) -> bytes:
         generator = self._generator.get_state().numpy().tobytes()
         try:
@@ -174,11 +189,14 @@ class PolicyState:
         except ValueError as error:
             raise CheckpointError("what is to be kept with the policy is no JSON value") from error
 
-    def _check_origin(self, path: Path, state: _State) -> None:
+    def _check_policy(self, path: Path, state: _State) -> None:
         if state.model != self._policy.name:
             raise _refusal(path, f"model {state.model!r}, now it is {self._policy.name!r}")
         if state.tokenizer != self._policy.info.tokenizer_fingerprint.hex():
             raise _refusal(path, "another tokenizer")
+
+    def _check_origin(self, path: Path, state: _State) -> None:
+        self._check_policy(path, state)
         if state.settings_sha256 == _digest(self._settings):
             return
         saved, live = dict(_flat(state.settings)), dict(_flat(self._settings))
