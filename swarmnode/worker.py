@@ -17,6 +17,7 @@ import torch
 from swarmnode.config.policy import PolicySettings
 from swarmnode.config.training import Training
 from swarmnode.policy.checkpoint import newest_checkpoint
+from swarmnode.policy.exporting import ExportForm, export_policy
 from swarmnode.policy.loading import load_policy
 from swarmnode.policy.policy import Policy
 from swarmnode.policy.saved_state import PolicyState
@@ -90,6 +91,17 @@ class HostedPolicy:
         )
         return [_fields(completion) for completion in answers]
 
+    def samples(self, prompts: Sequence[str], completions: int, seed: int) -> list[list[list[Any]]]:
+        """Sample as `generate` does, with a generator of its own."""
+        groups = self._policy.generate(
+            prompts,
+            completions,
+            self._settings.max_new_tokens,
+            self._settings.temperature,
+            torch.Generator().manual_seed(seed),
+        )
+        return [[_fields(completion) for completion in group] for group in groups]
+
     def train(self, groups: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """Take one step; groups of peers whose text is too long for us are left out, counted."""
         encoded = [_training_group(self._policy, group) for group in groups]
@@ -124,6 +136,15 @@ class HostedPolicy:
             restored = {"path": str(newest.path), "version": version, "extra": extra}
         rejected = [[each.name, each.reason] for each in newest.rejected]
         return {"restored": restored, "rejected": rejected}
+
+    def open(self, path: str) -> int:
+        """Take the policy of a checkpoint, to examine or to export it; returns its version."""
+        self._state.load_policy(Path(path))
+        return self._policy.version
+
+    def export(self, folder: str, form: ExportForm) -> None:
+        """Write the policy into an empty folder in the form of transformers."""
+        export_policy(self._policy, Path(folder), form)
 
 
 def _fields(completion: Completion) -> list[Any]:
@@ -178,6 +199,15 @@ def handlers() -> Handlers:
     def restore(ask: dict[str, Any]) -> dict[str, Any]:
         return policies[ask["number"]].restore(ask["folder"])
 
+    def samples(ask: dict[str, Any]) -> list[list[list[Any]]]:
+        return policies[ask["number"]].samples(ask["prompts"], ask["completions"], ask["seed"])
+
+    def open_checkpoint(ask: dict[str, Any]) -> int:
+        return policies[ask["number"]].open(ask["path"])
+
+    def export(ask: dict[str, Any]) -> None:
+        policies[ask["number"]].export(ask["folder"], ask["form"])
+
     return {
         "create": create,
         "generate": generate,
@@ -185,6 +215,9 @@ def handlers() -> Handlers:
         "train": train,
         "save": save,
         "restore": restore,
+        "samples": samples,
+        "open": open_checkpoint,
+        "export": export,
     }
 
 

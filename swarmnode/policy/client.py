@@ -150,6 +150,21 @@ class RemotePolicy:
         )
         return [_completion(answer) for answer in answers]
 
+    async def samples(
+        self, prompts: Sequence[str], completions: int, seed: int
+    ) -> Sequence[Sequence[Completion]]:
+        """`completions` sampled answers to each prompt, with a generator of their own."""
+        payload = {
+            "number": self._number,
+            "prompts": list(prompts),
+            "completions": completions,
+            "seed": seed,
+        }
+        answers = await self._clock.work(
+            self._durations.generate(), self._host.call("samples", payload, CALL_SECONDS)
+        )
+        return [list(map(_completion, group)) for group in answers]
+
     async def train(self, groups: Sequence[Scored]) -> Mapping[str, float]:
         """One step on these groups; returns the metrics of docs/metrics.md."""
         payload = {"number": self._number, "groups": [self._described(each) for each in groups]}
@@ -187,6 +202,23 @@ class RemotePolicy:
         return RestoreReport(
             Restored(Path(found["path"]), found["version"], found["extra"]), rejected
         )
+
+    async def open(self, checkpoint: Path) -> None:
+        """Become the policy of a checkpoint, to be examined or exported; not to go on training.
+
+        Raises ChildFailed, with one line for the user, when it is of another model.
+        """
+        payload = {"number": self._number, "path": str(checkpoint)}
+        version = await self._host.call("open", payload, CALL_SECONDS)
+        self.info = PolicyInfo(self.info.name, version, self.info.tokenizer_fingerprint)
+
+    async def export(self, folder: Path, form: str) -> None:
+        """Let the host write the policy into an empty folder (swarmnode.policy.exporting).
+
+        Raises ChildFailed, with one line for the user, where it cannot be written in that form.
+        """
+        payload = {"number": self._number, "folder": str(folder), "form": form}
+        await self._host.call("export", payload, CALL_SECONDS)
 
     def _described(self, scored: Scored) -> dict[str, Any]:
         group = scored.group

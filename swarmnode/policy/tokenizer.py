@@ -68,6 +68,10 @@ class PhraseTokenizer:
         """Return the text of ids; special tokens are left out, invalid UTF-8 becomes U+FFFD."""
         return b"".join([self._bytes[token] for token in ids]).decode("utf-8", "replace")
 
+    def pieces(self) -> Sequence[bytes]:
+        """Return the bytes of every token after the special ones: the 256 bytes, the texts."""
+        return self._bytes[_FIRST_BYTE_ID:]
+
     def fingerprint(self) -> bytes:
         """Return 32 bytes that change with the format, the special tokens or the vocabulary."""
         digest = hashlib.sha256(_FORMAT)
