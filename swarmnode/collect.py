@@ -64,9 +64,9 @@ class ExternalRewards(Protocol):
 class Notices:
     """Whom the collector tells of what; each is called at once and must not raise."""
 
-    duplicate: Callable[[bytes, float], None] = lambda _instance, _created_seconds: None
-    """Our key is used by another instance too, which announced something at that moment in seconds
-    since 1970; told again where an earlier moment becomes known."""
+    duplicate: Callable[[bytes, float], None] = lambda _instance, _started_seconds: None
+    """Our key is used by another instance too, which began at that moment in seconds since 1970,
+    or before; told again where an earlier moment becomes known."""
     muted: Callable[[str, float], None] = lambda _peer, _seconds: None
     """A peer is muted for so many seconds: hang up and refuse it."""
     served: Callable[[str], None] = lambda _holder: None
@@ -184,13 +184,14 @@ class Collector:
         instance = announcement.instance
         if self._own_instance in (None, instance):
             return
+        began = announcement.created if announcement.started is None else announcement.started
         earliest = self._duplicates.get(instance)
-        if earliest is not None and earliest <= announcement.created:
+        if earliest is not None and earliest <= began:
             return
         # An expired one may be a replay of what this key said in an earlier home.
         if announcement.expires / 1000 > self._clock.now():
-            self._duplicates[instance] = announcement.created
-            self._notices.duplicate(instance, announcement.created / 1000)
+            self._duplicates[instance] = began
+            self._notices.duplicate(instance, began / 1000)
 
     def _in_order(self, holders: Sequence[str]) -> Sequence[str]:
         """Each once, in random order, ourselves last."""

@@ -204,14 +204,10 @@ class _Life:
         self._verdicts.add(task)
         task.add_done_callback(self._verdicts.discard)
 
-    def _duplicate(self, instance: bytes, created: float) -> None:
-        """Another node runs with our key: the one that came later into the swarm keeps silent.
-
-        What the other made before we were in the swarm shows that it was there first; what we made
-        until then, nobody had.
-        """
-        joined = self._vitals.joined
-        later = joined is None or created < joined
+    def _duplicate(self, instance: bytes, started: float) -> None:
+        """Another node runs with our key: the one that started later keeps silent."""
+        own = self._plan.identity.instance
+        later = (started, instance) < (self._node.publisher.started_ms / 1000, own)
         log.error("another node runs with this key", instance=instance.hex(), we_keep_silent=later)
         if later:
             self._vitals.duplicate_instance = instance.hex()

@@ -88,6 +88,8 @@ class Publisher:
         self._queue: asyncio.Queue[Sequence[Scored]] = asyncio.Queue(QUEUED_ROUNDS)
         self._numbers = numbers or AscendingNumbers()
         self._published = published
+        self.started_ms = int(clock.now() * 1000)
+        """When this run began, unix milliseconds: of two with one key, the later keeps silent."""
         self.paused = False
         """Whether nothing is published, as while another process publishes under the same key."""
         self.counts: Counter[str] = Counter()
@@ -180,6 +182,7 @@ class Publisher:
                 created=int(now * 1000),
                 expires=int(expires * 1000),
                 holders=holders,
+                started=self.started_ms,
             ),
         )
 

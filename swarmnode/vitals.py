@@ -71,8 +71,6 @@ class Vitals:
     training_error: str = ""
     duplicate_instance: str = ""
     """Of a node that was there before us and publishes with our key, as hex."""
-    joined: float | None = None
-    """When this node was first found in its swarm, in seconds since 1970."""
     dropped: Counter[str] = field(default_factory=Counter)
     _state: Lasting = field(default_factory=Lasting)
     _admitted: Lasting = field(default_factory=Lasting)
@@ -83,8 +81,6 @@ class Vitals:
         """The transport has told of itself."""
         self.health = health
         self._state.seconds(health["state"], now)
-        if self.joined is None and health["state"] == "connected":
-            self.joined = now
 
     def ended(self, report: RoundReport, seconds: float, now: float) -> None:
         """A round has ended well."""

@@ -207,6 +207,7 @@ def open_announcement(data: bytes, swarm_id: bytes) -> Announcement:
         ),
         signature=opened.signature,
         encoded=data,
+        started=fields.integer("started", 0, created) if "started" in fields else None,
     )
 
 
@@ -222,21 +223,19 @@ def _packed_groups(groups: Sequence[AnnouncedGroup], tasks: Sequence[tuple[str, 
 def seal_announcement(private_key: bytes, swarm_id: bytes, draft: AnnouncementDraft) -> bytes:
     """At most 1 KiB, signed; raises WireError where a limit is broken."""
     tasks = list(dict.fromkeys((group.task, group.level) for group in draft.groups))
-    data = _seal(
-        _ANNOUNCEMENT,
-        private_key,
-        swarm_id,
-        {
-            "instance": draft.instance,
-            "bundle": draft.bundle_id,
-            "size": draft.size,
-            "tasks": [list(pair) for pair in tasks],
-            "groups": _packed_groups(draft.groups, tasks),
-            "policy": draft.policy_version,
-            "created": draft.created,
-            "expires": draft.expires,
-            "holders": list(draft.holders),
-        },
-    )
+    body: dict[str, object] = {
+        "instance": draft.instance,
+        "bundle": draft.bundle_id,
+        "size": draft.size,
+        "tasks": [list(pair) for pair in tasks],
+        "groups": _packed_groups(draft.groups, tasks),
+        "policy": draft.policy_version,
+        "created": draft.created,
+        "expires": draft.expires,
+        "holders": list(draft.holders),
+    }
+    if draft.started is not None:
+        body["started"] = draft.started
+    data = _seal(_ANNOUNCEMENT, private_key, swarm_id, body)
     open_announcement(data, swarm_id)
     return data

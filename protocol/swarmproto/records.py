@@ -93,7 +93,7 @@ class AnnouncementDraft:
     """An announcement before it is signed.
 
     `instance` is 16 random bytes per home; `size` is the bundle's, in bytes; times are unix
-    milliseconds; `holders` are addresses, the best first.
+    milliseconds; `holders` are addresses, the best first; `started` is when the publisher began.
     """
 
     instance: bytes
@@ -104,6 +104,7 @@ class AnnouncementDraft:
     created: int
     expires: int
     holders: tuple[str, ...]
+    started: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,7 @@ class Announcement:
     holders: tuple[str, ...]
     signature: bytes
     encoded: bytes
+    started: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

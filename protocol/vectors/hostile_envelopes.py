@@ -239,6 +239,8 @@ def _announcements() -> Cases:
         ),
         "a flipped bit": (ANNOUNCEMENT[:-1] + bytes([ANNOUNCEMENT[-1] ^ 1]), "signature"),
         "an instance of 15 bytes": (_announcement(instance=bytes(15)), "range"),
+        "begun after it was created": (_announcement(started=CREATED + 1), "range"),
+        "a start that is no integer": (_announcement(started=1.0), "wrong_type"),
         "size 0": (_announcement(size=0), "range"),
         "size 2 MiB + 1": (_announcement(size=2 * 1024 * 1024 + 1), "range"),
         "33 tasks": (_announcement(tasks=many, holders=[]), "range"),

@@ -19,6 +19,7 @@ from samples import (
     BUNDLE,
     BUNDLE_ID,
     CREATED,
+    DRAFT,
     FINGERPRINT,
     GROUPS,
     PAIRS,
@@ -67,6 +68,9 @@ def _valid_envelopes() -> list[Vector]:
         "sequence": CREATED,
     }
     odd = envelope(b"SWNB", b"swarmnode/1/bundle-header", PRIVATE_KEY, SWARM_ID, packed(body))
+    begun = wire.seal_announcement(
+        PRIVATE_KEY, SWARM_ID, dataclasses.replace(DRAFT, started=CREATED - 60_000)
+    )
     mixed = mixed_order_header(True)
     mixed_header = dataclasses.replace(header, public_key=mixed[37:69])
     return [
@@ -75,6 +79,9 @@ def _valid_envelopes() -> list[Vector]:
         accepted("unknown fields, keys in another order", "open_header", odd, header),
         accepted("a key of mixed order, cofactorless equation", "open_header", mixed, mixed_header),
         accepted("two groups", "open_announcement", ANNOUNCEMENT, announcement),
+        accepted(
+            "with its start", "open_announcement", begun, wire.open_announcement(begun, SWARM_ID)
+        ),
     ]
 
 

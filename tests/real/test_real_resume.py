@@ -6,6 +6,7 @@ can be overlooked. Source: swarm-sampling.md section 3, T12; network.md section 
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -69,8 +70,9 @@ def complete(node: RealNode) -> list[Path]:
 
 
 def version_of(checkpoint: Path) -> int:
-    """The policy version in it."""
-    return int(checkpoint.name.removeprefix("step-"))
+    """The policy version in it; its folder's number is only a place in the order of saving."""
+    version: int = json.loads((checkpoint / "state.json").read_text("utf-8"))["version"]
+    return version
 
 
 def newest_checkpoint(node: RealNode) -> int:
@@ -189,12 +191,12 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_it_goes_on(here: P
     until(lambda: len(complete(node)) >= 2, patience(2 * START_SECONDS), "two checkpoints")
     node.process.kill()
     node.process.wait()
-    *_, before, newest = sorted(map(version_of, complete(node)))
-    weights = node.home.checkpoints / f"step-{newest}" / "model.safetensors"
+    *_, before, newest = sorted(complete(node), key=lambda path: int(path.name[len("step-") :]))
+    least, weights = version_of(before), newest / "model.safetensors"
     data = bytearray(weights.read_bytes())
     data[len(data) // 2] ^= 1
     weights.write_bytes(data)
     status = wait_for_rounds(here.run("damaged"), 1)
     assert status.policy_version is not None
-    assert status.policy_version >= before
-    assert (node.home.checkpoints / f"step-{newest}.bad").is_dir()
+    assert status.policy_version >= least
+    assert newest.with_name(f"{newest.name}.bad").is_dir()

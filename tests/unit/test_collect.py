@@ -401,6 +401,9 @@ def test_another_instance_of_our_key_is_told_once_or_when_an_earlier_moment_is_k
         )
         await here.look(twin.announcement(bundle, instance=b"j" * 16, size=1001))
         assert here.duplicates == [(b"j" * 16, start), (b"k" * 16, start + 400)]
+        begun = int(start * 1000) - 5_000
+        await here.look(twin.announcement(bundle, instance=b"j" * 16, size=1002, started=begun))
+        assert here.duplicates.pop() == (b"j" * 16, start - 5)
         earlier = late - 1000
         await here.look(
             twin.announcement(bundle, instance=b"k" * 16, created=earlier, expires=late)
