@@ -62,7 +62,10 @@ async def _live(
     order = network_order(network, home, identity, swarm, _read(peers_file))
     async with AsyncExitStack() as stack:
         transport = RemoteTransport(
-            order, clock, on_saved_peers=lambda peers: _write(peers_file, peers)
+            order,
+            clock,
+            on_saved_peers=lambda peers: _write(peers_file, peers),
+            log_folder=home.log,
         )
         stack.push_async_callback(transport.close)
         documents = _documents(transport, identity, swarm, clock)

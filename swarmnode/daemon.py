@@ -118,7 +118,9 @@ async def _live(plan: Plan) -> None:
 async def _remote(plan: Plan, store: Store, clock: SystemClock) -> RemoteTransport:
     saved_peers = await store.saved_peers()
     order = network_order(plan.settings.network, plan.home, plan.identity, plan.swarm, saved_peers)
-    return RemoteTransport(order, clock, on_saved_peers=store.keep_saved_peers)
+    return RemoteTransport(
+        order, clock, on_saved_peers=store.keep_saved_peers, log_folder=plan.home.log
+    )
 
 
 class _Life:

@@ -1,8 +1,9 @@
 """The network process's wiring: serves one membership of a swarm to the daemon, over a channel.
 
-Started as `python -m swarmnode.networking FD` by the daemon, on uvloop; the only process that
-imports hivemind. It ends when the daemon hangs up or dies, and on SIGTERM; p2pd ends with it.
-Every method ends within a time limit of its own; what a method raises is one line for the daemon.
+Started as `python -m swarmnode.networking FD [LOG_FOLDER]` by the daemon, on uvloop; the only
+process that imports hivemind. It ends when the daemon hangs up or dies, and on SIGTERM; p2pd ends
+with it. Every method ends within a time limit of its own; what a method raises is one line for the
+daemon, and stands in the log of this process unless a peer alone can be the cause.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import structlog
 import uvloop
 
 from swarmnode.channel import Channel, Handlers
@@ -27,11 +29,13 @@ from swarmnode.network.hivemind_dht import HivemindPeer
 from swarmnode.network.membership import Belonging, Membership
 from swarmnode.network.order import NetworkOrder
 from swarmnode.network.p2pd import PeerOrder
-from swarmnode.network.peer import Peer
+from swarmnode.network.peer import Peer, PeerUnreachable
+from swarmnode.network.ports import StartFailed
 from swarmnode.network.reporting import health_of, peers_of
 from swarmnode.network.swarm_file import swarm_file
+from swarmnode.observe.log import start_logging
 from swarmnode.process import die_with_parent, inherited_socket
-from swarmproto import SwarmRules
+from swarmproto import SwarmRules, WireError
 
 METHOD_SECONDS: Final[Mapping[str, float]] = {
     "start": 130.0,
@@ -56,6 +60,8 @@ END_SECONDS: Final = 10
 """After so long the kernel ends this process, whatever it is at; p2pd ends by itself then."""
 
 BuildPeer = Callable[[PeerOrder], Awaitable[Peer]]
+
+log = structlog.get_logger()
 
 
 class Networking:
@@ -208,7 +214,16 @@ def _limited(name: str, method: Callable[[Any], Awaitable[Any]]) -> Callable[[An
             async with asyncio.timeout(METHOD_SECONDS[name]):
                 return await method(payload)
         except TimeoutError:
+            log.warning("too slow", method=name, seconds=METHOD_SECONDS[name])
             raise TimeoutError(f"{name} took over {METHOD_SECONDS[name]:.0f} s") from None
+        except (PeerUnreachable, WireError):
+            raise
+        except (BadOrder, StartFailed) as error:
+            log.error("refused", method=name, why=str(error))
+            raise
+        except Exception:
+            log.exception("failed", method=name)
+            raise
 
     return limited
 
@@ -248,13 +263,26 @@ async def serve(
                 await networking.close()
 
 
+def _begin_log(arguments: list[str]) -> None:
+    """Log to the folder that is named, and what is wrong to the daemon's terminal as well."""
+    folder = Path(arguments[1]) if len(arguments) > 1 else None
+    # A log that can't be written is no reason to stay out of the swarm; the daemon tells of it.
+    with contextlib.suppress(OSError):
+        start_logging(folder, "network", terminal=sys.stderr)
+
+
 def main(arguments: list[str]) -> None:
     """Run the process."""
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the daemon's to act on
+    _begin_log(arguments)
     networking = Networking(HivemindPeer.start, SystemClock(), random.Random())
     connection = inherited_socket(arguments)
-    uvloop.run(serve(connection, networking, lambda: signal.alarm(END_SECONDS)))
+    try:
+        uvloop.run(serve(connection, networking, lambda: signal.alarm(END_SECONDS)))
+    except Exception:
+        log.exception("the network process failed")
+        raise
 
 
 if __name__ == "__main__":

@@ -22,6 +22,8 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, Final
 
+import structlog
+
 from swarmnode.network.light_hivemind import (
     P2P,
     Multiaddr,
@@ -40,6 +42,8 @@ PROBE_SECONDS: Final = 4.0
 _LINES_KEPT: Final = 20
 _TERMINATE_SECONDS: Final = 3.0
 _MESSAGE_BYTES_MAX: Final = 4 * 1024 * 1024
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,9 +256,11 @@ class Daemon:
 
     async def close(self) -> None:
         """End p2pd, by force where it doesn't listen (a stopped process too)."""
-        for task in self._tasks:
+        tasks, self._tasks = self._tasks, []
+        lost = self.died.is_set() and bool(tasks)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         if self.p2p is not None:
             await self.p2p.shutdown()
         for number in (signal.SIGTERM, signal.SIGKILL):
@@ -263,6 +269,9 @@ class Daemon:
                     self._child.send_signal(number)
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._child.wait(), _TERMINATE_SECONDS)
+        if lost:
+            last_words = self._lines[-1] if self._lines else ""
+            log.error("p2pd ended, or hung", code=self._child.returncode, last_words=last_words)
         self._control.unlink(missing_ok=True)
         self._ports.release()
         self.died.set()

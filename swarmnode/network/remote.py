@@ -12,7 +12,10 @@ import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
+
+import structlog
 
 from swarmnode.channel import CallFailed, Channel, ChannelError, ChannelTimedOut
 from swarmnode.clock import Clock
@@ -39,6 +42,8 @@ ASK_SECONDS = 10.0
 OWN_BYTES = 64 * 1024 * 1024
 """Of own bundles that are kept for the process's next life, the oldest go first."""
 
+log = structlog.get_logger()
+
 
 @dataclass(frozen=True, slots=True)
 class _Own:
@@ -50,7 +55,7 @@ class _Own:
 class RemoteTransport:
     """See Transport. `on_saved_peers` gets the good peers each minute and at the end, to persist.
 
-    `module` is run as the network process.
+    `module` is run as the network process, which keeps a log of its own in `log_folder`.
     """
 
     def __init__(
@@ -61,6 +66,7 @@ class RemoteTransport:
         on_saved_peers: Callable[[Sequence[str]], None],
         patience: Patience | None = None,
         module: str = "swarmnode.networking",
+        log_folder: Path | None = None,
     ) -> None:
         self._order = order
         self._clock = clock
@@ -72,6 +78,7 @@ class RemoteTransport:
             farewell=self._farewell,
             ended=self._ended,
             patience=self._patience,
+            arguments=() if log_folder is None else (str(log_folder),),
         )
         self._channel: Channel | None = None
         self._first_attempt = asyncio.Event()
@@ -208,6 +215,8 @@ class RemoteTransport:
             raise TransportError(str(error)) from None
 
     def _ended(self, why: str) -> None:
+        # One that was killed could not log it itself.
+        log.error("the network process ended, and is started again", why=why)
         self._why_down = why
         if self._down_since is None:
             self._down_since = self._clock.now()

@@ -15,7 +15,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from swarmnode.channel import Channel, ChannelClosed, ChannelError
@@ -48,7 +48,7 @@ class Patience:
 
 
 class RespawnedProcess:
-    """`python -m MODULE DESCRIPTOR`, with an empty environment.
+    """`python -m MODULE DESCRIPTOR [ARGUMENT ...]`, with an empty environment.
 
     `session` is held with each life and ends only by raising: whatever it raises ends that life.
     `farewell` lets a living process leave in good order, when this is closed. `ended` is told, in
@@ -63,8 +63,10 @@ class RespawnedProcess:
         farewell: Talk,
         ended: Callable[[str], None],
         patience: Patience,
+        arguments: Sequence[str] = (),
     ) -> None:
         self._module = module
+        self._arguments = arguments
         self._session = session
         self._farewell = farewell
         self._ended = ended
@@ -114,7 +116,7 @@ class RespawnedProcess:
     async def _life(self) -> str:
         """One life, from start to end; returns why it ended."""
         try:
-            process, connection = spawn([sys.executable, "-m", self._module], (), {})
+            process, connection = spawn([sys.executable, "-m", self._module], self._arguments, {})
         except OSError as error:
             return f"the network process could not be started: {error}"
         self._process = process
@@ -123,8 +125,9 @@ class RespawnedProcess:
         finally:
             _kill(process)
             self._process = None
-            # In a thread, since what the kernel has not let go of yet can't be waited for here.
-            await asyncio.to_thread(process.wait)
+            # In a thread, since what the kernel has not let go of yet can't be waited for here; and
+            # whole, since a wait that is cancelled before its thread begins reaps nothing.
+            await asyncio.shield(asyncio.to_thread(process.wait))
         if lost is None or isinstance(lost, ChannelClosed):
             return f"the network process {_ending(process.returncode)}"
         return " ".join(str(lost).split()) or type(lost).__name__

@@ -15,6 +15,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
+import structlog
+
 from swarmnode.clock import Clock
 from swarmnode.network.peer import Handler, Peer, PeerUnreachable
 
@@ -22,6 +24,8 @@ State = Literal["starting", "alone", "connected", "down"]
 Build = Callable[[bool], Awaitable[Peer]]
 """Builds a peer; the argument says whether it serves the DHT. It may raise anything."""
 Result = TypeVar("Result")
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +132,7 @@ class Supervised:
         while True:
             if self._peer is not None:
                 self.error = await self._until_useless(self._peer)
+                log.warning("our peer is built anew", why=self.error)
                 await self._end()
                 self.restarts += 1
             try:
@@ -136,6 +141,7 @@ class Supervised:
             except Exception as error:
                 # Whatever it is, trying again is all that is left: training goes on meanwhile.
                 self.error = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+                log.error("our peer could not be built", why=self.error, again_in_seconds=wait)
                 await self._clock.sleep(wait)
                 wait = min(wait * 2, self._patience.rebuild_most)
 

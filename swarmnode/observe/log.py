@@ -113,7 +113,7 @@ class _LogFile(RotatingFileHandler):
 
 
 def _formatted(handler: logging.Handler, process: str, render: Any) -> logging.Handler:
-    private = str(Path.home())
+    private = _private_folder()
 
     def tidy(_logger: object, _method: str, entry: Entry) -> Entry:
         return _tidy(entry, process, private)
@@ -124,6 +124,14 @@ def _formatted(handler: logging.Handler, process: str, render: Any) -> logging.H
         )
     )
     return handler
+
+
+def _private_folder() -> str:
+    """The user's own folder; empty where there is none, as for a bare user id in a container."""
+    try:
+        return str(Path.home())
+    except RuntimeError:
+        return ""
 
 
 def _tidy(entry: Entry, process: str, private: str) -> Entry:
