@@ -36,6 +36,7 @@ def health_of(member: Membership, clock: Clock) -> dict[str, Any]:
             }
             for dial in member.book.of("bootstrap")
         ],
+        "next_attempt_seconds": member.book.wait_seconds(now, connected),
         "error": peer.error,
         "calls": dict(+peer.calls),
         "announcements": dict(member.known.counts),

@@ -132,6 +132,15 @@ class DialBook:
         """The addresses of one source."""
         return [dial for dial in self._dials.values() if dial.source == source]
 
+    def wait_seconds(self, now: float, connected: Collection[str]) -> float | None:
+        """Until a bootstrap peer is dialled next, 0.0 while one is; None if none has to be."""
+        waits = [
+            dial.next_at - now
+            for dial in self.of("bootstrap")
+            if dial.peer_id not in connected and dial.peer_id != self.own_peer_id
+        ]
+        return max(0.0, min(waits)) if waits else None
+
     def dialable(self, connected: Collection[str]) -> Sequence[str]:
         """Addresses by which connected peers were dialled: others can dial them, too."""
         return [

@@ -41,6 +41,7 @@ UNKNOWN_HEALTH: Mapping[str, Any] = {
     "bytes_in": 0,
     "bytes_out": 0,
     "bootstrap": [],
+    "next_attempt_seconds": None,
     "error": "",
 }
 """Health of which nothing is known yet; all values are plain.
@@ -48,7 +49,8 @@ UNKNOWN_HEALTH: Mapping[str, Any] = {
 `state` is starting, alone, connected or down; `reachable` a bool or None (unknown); `peers` those
 connected; `last_acknowledgement_seconds` an age or None (never); `swarm_size` an estimate;
 `clock_offset_seconds` the median of the peers' clocks minus ours or None (unknown); `bootstrap`
-mappings of address, connected and failures; `error` one line, empty for none.
+mappings of address, connected and failures; `next_attempt_seconds` until one of those that are not
+connected is dialled, or None (all are, or unknown); `error` one line, empty for none.
 """
 
 

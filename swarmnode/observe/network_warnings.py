@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from swarmnode.observe.facts import Facts, Severity, Warnable
-from swarmnode.observe.words import counted, lasting
+from swarmnode.observe.words import counted, lasting, trying_again
 
 SLOW_START_SECONDS = 60.0
 DOWN_SECONDS = 120.0
@@ -34,10 +34,8 @@ def _without_company(facts: Facts) -> bool:
 
 
 def _no_answer(facts: Facts) -> str:
-    again = facts.next_attempt_seconds
-    return f"No bootstrap peer answers ({facts.bootstrap_tried} tried)" + (
-        "." if again is None else f"; trying again in {again:.0f} s."
-    )
+    trying = trying_again(facts.next_attempt_seconds)
+    return f"No bootstrap peer answers ({facts.bootstrap_tried} tried){trying and '; ' + trying}."
 
 
 def _last(age: float | None) -> str:

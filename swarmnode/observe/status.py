@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, computed_field
 
 from swarmnode.observe.facts import Facts, HealthWarning, NetworkState
-from swarmnode.observe.words import counted, lasting, plain
+from swarmnode.observe.words import counted, lasting, plain, trying_again
 
 Phase = Literal["starting", "running", "stopping"]
 Role = Literal["node", "bootstrap"]
@@ -146,20 +146,13 @@ class NetworkStatus(Part):
     error: str = ""
 
     @classmethod
-    def of(
-        cls,
-        health: Mapping[str, Any],
-        state_seconds: float,
-        next_attempt_seconds: float | None = None,
-    ) -> Self:
+    def of(cls, health: Mapping[str, Any], state_seconds: float) -> Self:
         """From what `Transport.health` says; `state_seconds` is how long it has been in its state.
 
-        `next_attempt_seconds` may be among the health's values as well. Raises pydantic's
-        ValidationError where these break their contract.
+        Raises pydantic's ValidationError where these break their contract.
         """
-        timed = {"state_seconds": state_seconds, "next_attempt_seconds": next_attempt_seconds}
         told = {name: value for name, value in health.items() if value is not None}
-        return cls.model_validate({**timed, **told})
+        return cls.model_validate({"state_seconds": state_seconds, **told})
 
     def told_in(self, facts: Facts) -> Facts:
         """The facts with what this says of the network."""
@@ -297,9 +290,8 @@ def _unanswered(network: NetworkStatus) -> str:
         return "no bootstrap peer is known"
     if any(peer.connected for peer in network.bootstrap):
         return "nobody else is in the swarm"
-    again = network.next_attempt_seconds
-    trying = "" if again is None else f", trying again in {again:.0f} s"
-    return f"no bootstrap peer answers ({len(network.bootstrap)} tried){trying}"
+    trying = trying_again(network.next_attempt_seconds)
+    return f"no bootstrap peer answers ({len(network.bootstrap)} tried){trying and ', ' + trying}"
 
 
 def _round(status: StatusDocument) -> str:

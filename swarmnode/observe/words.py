@@ -38,3 +38,10 @@ def size_of(count: float) -> str:
 def counted(count: int, noun: str) -> str:
     """A number and its noun: 1 peer, 2 peers."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def trying_again(seconds: float | None) -> str:
+    """When something is tried again, as the end of a sentence; empty where that is unknown."""
+    if seconds is None:
+        return ""
+    return "trying again now" if seconds < 0.5 else f"trying again in {seconds:.0f} s"

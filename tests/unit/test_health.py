@@ -131,6 +131,8 @@ def test_figures_are_in_the_text() -> None:
     assert warnings(failed)[0].text == (
         "No bootstrap peer answers (2 tried); trying again in 12 s."
     )
+    trying = replace(failed, next_attempt_seconds=0.0)
+    assert warnings(trying)[0].text == "No bootstrap peer answers (2 tried); trying again now."
     behind = replace(Facts(), clock_offset_seconds=600.0)
     assert "10 min behind the peers'" in warnings(behind)[0].text
     ahead = replace(Facts(), clock_offset_seconds=-600.0)

@@ -56,6 +56,20 @@ def test_bootstrap_is_dialled_for_ever_with_waits_between_libp2ps_and_a_minute()
     assert min(waits) == FIRST_WAIT_SECONDS > 6
 
 
+def test_the_wait_for_the_next_dial_is_that_of_the_bootstrap_peer_who_is_due_first() -> None:
+    book = DialBook("peer3")
+    assert book.wait_seconds(0.0, ()) is None
+    for number in (1, 2, 3):
+        book.add(at(number), "bootstrap", 0.0)
+    book.add(at(4), "saved", 0.0)
+    book.tried(at(1), False, 10.0)
+    book.tried(at(2), False, 12.0)
+    assert book.wait_seconds(13.0, ()) == FIRST_WAIT_SECONDS - 3.0
+    assert book.wait_seconds(13.0, {"peer1"}) == FIRST_WAIT_SECONDS - 1.0
+    assert book.wait_seconds(40.0, ()) == 0.0, "it is being dialled"
+    assert book.wait_seconds(13.0, {"peer1", "peer2"}) is None
+
+
 def test_the_connected_and_ourselves_are_not_dialled() -> None:
     book = DialBook("peer3")
     for number in (1, 2, 3):
