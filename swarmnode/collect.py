@@ -9,6 +9,7 @@ scored as soon as it is there: a slow holder delays nobody else's groups.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +33,7 @@ from swarmnode.selection.bundles import Opened, open_answer
 from swarmnode.selection.pool import Pool
 from swarmnode.selection.remembered import Remembered
 from swarmnode.selection.standing import Standing
+from swarmnode.selection.twins import Twins
 from swarmnode.selection.weight import cut
 from swarmnode.types import Group, Scored
 from swarmnode.wire import received_group
@@ -43,6 +45,9 @@ HOLDERS_TRIED = 3
 
 TRYING_SECONDS = 5.0
 """After so long in a look nobody is asked for what a first holder didn't give."""
+
+FULL_SECONDS = 30.0
+"""From look to look while the pool is full: the network process makes one in that time anyway."""
 
 BYTES_PER_LOOK = 8 * 1024 * 1024
 """Bytes that a look fetches at most, by what is announced."""
@@ -105,7 +110,6 @@ class Collector:
         notices: Notices | None = None,
     ) -> None:
         self._own_key = own_key
-        self._own_instance = own_instance
         self._own_name = peer_id_of(own_key)
         self._rules = rules
         self._transport = transport
@@ -118,7 +122,9 @@ class Collector:
         self._groups_per_look = groups_per_look
         self._completions_kept = completions_kept
         self._notices = notices or Notices()
-        self._duplicates: dict[bytes, int] = {}
+        self._twins = Twins(own_key, own_instance)
+        self._stopped = False
+        self._looked = clock.now()
         self._slots = asyncio.Semaphore(FETCHES_AT_ONCE)
         self.standing = Standing() if standing is None else standing
         self.remembered = Remembered() if remembered is None else remembered
@@ -133,16 +139,28 @@ class Collector:
             await self.look()
             await self._clock.sleep(self._every_seconds)
 
+    def stop(self) -> None:
+        """Take nothing of peers any more, what is under way included; what was pooled goes."""
+        self._stopped = True
+        self._pool.clear()
+
     async def look(self) -> None:
         """One look: discover, fetch what is worth having, admit, score, pool.
 
-        Nothing is looked for while the pool is full, so that little is fetched that nobody trains
-        on. Raises what the rewards raise.
+        Nothing is fetched while the pool is full, since nobody would train on it: all that is
+        looked for then, and seldom, is another node with our key. Raises what the rewards raise.
         """
-        self._pool.fresh(self._clock.now())
-        if self._pool.room == 0:
+        now = self._clock.now()
+        self._pool.fresh(now)
+        full = self._pool.room == 0
+        if self._stopped or (full and 0 <= now - self._looked < FULL_SECONDS):
             return
-        found = self._worth_fetching(await self._transport.discover(self._discover_count))
+        self._looked = now
+        delivered = await self._transport.discover(self._discover_count)
+        if full:
+            self._note_own_among(delivered)
+            return
+        found = self._worth_fetching(delivered)
         budget = min(self._pool.room, self._groups_per_look)
         chosen = within_budget(found, groups=budget, announced_bytes=BYTES_PER_LOOK, rng=self._rng)
         if left := groups_of(found) - groups_of(chosen):
@@ -181,17 +199,16 @@ class Collector:
         return announcement, wanted_positions(announcement, self._rules, self._clock.now())
 
     def _note_own(self, announcement: Announcement) -> None:
-        instance = announcement.instance
-        if self._own_instance in (None, instance):
-            return
-        began = announcement.created if announcement.started is None else announcement.started
-        earliest = self._duplicates.get(instance)
-        if earliest is not None and earliest <= began:
-            return
-        # An expired one may be a replay of what this key said in an earlier home.
-        if announcement.expires / 1000 > self._clock.now():
-            self._duplicates[instance] = began
-            self._notices.duplicate(instance, began / 1000)
+        if (began := self._twins.noted(announcement, self._clock.now())) is not None:
+            self._notices.duplicate(announcement.instance, began / 1000)
+
+    def _note_own_among(self, delivered: Sequence[Delivered]) -> None:
+        """Without remembering the others, which may be worth fetching as soon as there is room."""
+        for each in delivered:
+            with contextlib.suppress(Refused):
+                announcement = open_delivered(each.data, self._rules.swarm_id)
+                if announcement.public_key == self._own_key:
+                    self._note_own(announcement)
 
     def _in_order(self, holders: Sequence[str]) -> Sequence[str]:
         """Each once, in random order, ourselves last."""
@@ -267,6 +284,8 @@ class Collector:
         if not received.groups:
             return
         scored, reasons = await self._rewards.score_external(list(received.groups.values()))
+        if self._stopped:
+            return
         author = announcement.public_key
         for reason in reasons:
             self._drop(Refused(reason, author))

@@ -207,13 +207,13 @@ class _Life:
         task.add_done_callback(self._verdicts.discard)
 
     def _duplicate(self, instance: bytes, started: float) -> None:
-        """Another node runs with our key: the one that started later keeps silent."""
+        """Another node runs with our key: the one that started later withdraws."""
         own = self._plan.identity.instance
         later = (started, instance) < (self._node.publisher.started_ms / 1000, own)
-        log.error("another node runs with this key", instance=instance.hex(), we_keep_silent=later)
+        log.error("another node runs with this key", instance=instance.hex(), we_withdraw=later)
         if later:
             self._vitals.duplicate_instance = instance.hex()
-            self._node.publisher.paused = True
+            self._node.withdraw()
 
     async def lead(self, stopping: Stopping) -> None:
         """Go through rounds until it is time to stop, then keep what was learned."""

@@ -99,6 +99,12 @@ class Node:
             tasks.create_task(self.incoming.run(), name=f"incoming-{name}"),
         ]
 
+    def withdraw(self) -> None:
+        """Train alone from now on: publish nothing, and take nothing of peers."""
+        self.publisher.paused = True
+        if isinstance(self.incoming, Collector):
+            self.incoming.stop()
+
     def with_traffic(self, report: RoundReport) -> RoundReport:
         """The report with what was dropped since the last one, and moved since the start."""
         total = Counter({reason.value: count for reason, count in self.incoming.dropped.items()})

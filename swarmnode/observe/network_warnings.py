@@ -132,7 +132,7 @@ NETWORK_WARNABLES: tuple[Warnable, ...] = (
         lambda f: bool(f.duplicate_instance),
         lambda f: (
             f"A node with this key and another home ({f.duplicate_instance}) publishes too. "
-            "This one started later, so it publishes nothing and trains alone."
+            "This one started later, so it publishes nothing, takes nothing and trains alone."
         ),
         "Stop one of the two, or give one a key of its own with `swarmnode key rotate`.",
         "another node publishes with this node's key, and this one started later",

@@ -49,6 +49,10 @@ class Pool:
         self._groups = [held for held in self._groups if held.received >= oldest]
         return tuple(self._groups)
 
+    def clear(self) -> None:
+        """Let go of everything."""
+        self._groups = []
+
     def take(self, chosen: Iterable[Scored]) -> None:
         """Remove groups that were chosen for training, so that none is trained on twice.
 

@@ -28,6 +28,7 @@ from tests.real.real_support import (
     patience,
     peers_of,
     place,
+    rounds_after,
     running,
     silent_port,
     until,
@@ -123,8 +124,9 @@ def test_the_later_one_of_two_machines_with_one_key_trains_alone_and_says_so(
 ) -> None:
     with place(tmp_path) as here:
         _, address = here.bootstrap()
-        first = here.run("first", address)
+        first, other = here.run("first", address), here.run("other", address)
         wait_connected(first)
+        wait_connected(other)
         (tmp_path / "second").mkdir()
         shutil.copy(first.home.key, tmp_path / "second" / "key")
         second = here.run("second", address, python=python_elsewhere(tmp_path / "machine"))
@@ -135,9 +137,14 @@ def test_the_later_one_of_two_machines_with_one_key_trains_alone_and_says_so(
             "the second says that it is one",
         )
         until(lambda: withheld(second) > 0, patience(20), "the second withholds what it made")
-        published = second.reports()[-1].metrics["published/bundles"]
-        wait_for_rounds(second, 3, 20)
+        published, moment = second.reports()[-1].metrics["published/bundles"], time.time()
+        wait_for_rounds(second, 4, 30)
         assert second.reports()[-1].metrics["published/bundles"] == published
+        # The round that was under way may have had its groups already.
+        alone = rounds_after(second, moment)[1:]
+        assert alone
+        assert [external(report) for report in alone] == [0] * len(alone)
+        wait_for_others(first, moment)
         told = running(first)
         assert told
         assert "another node uses this key" not in told.summary
