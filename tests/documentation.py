@@ -10,6 +10,7 @@ from swarmnode.observe.facts import Severity
 from swarmnode.observe.health import health_table
 from swarmnode.observe.metrics import DROPPED, METRICS
 from swarmnode.selection.admission import Reason
+from swarmnode.training import CHANNEL_METRICS
 from swarmnode.training import METRICS as TRAINING_METRICS
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -74,6 +75,7 @@ def metrics_page() -> str:
             METRICS_HEAD,
             _table("Rewards, mix and traffic", METRICS),
             _table("The training step", TRAINING_METRICS),
+            _table("Reward channels, where there are several, by channel", CHANNEL_METRICS),
             _table("Reasons for dropping what a peer sent", reasons),
             "`reject` means that only a faulty or hostile sender can be the cause; `ignore` that "
             "it may be of use to others, or new.\n",

@@ -12,7 +12,9 @@ from pydantic import Field
 
 from swarmnode.config.base import Section
 
-AdvantageScaling = Literal["group", "none"]
+AdvantageScaling = Literal["group", "batch", "none"]
+RewardAggregation = Literal["sum_then_normalise", "normalise_then_sum"]
+TrainedGroups = Literal["accuracy", "any_channel"]
 LocalAdvantage = Literal["both", "positive"]
 ExternalAdvantage = Literal["positive", "both", "weighted", "off"]
 ExternalBaseline = Literal["peer_group", "receiver_task_mean", "union"]
@@ -46,8 +48,26 @@ class Training(Section):
     """The token ratio's upper bound is 1 plus this (DAPO's clip-higher)."""
 
     advantage_scaling: AdvantageScaling = "group"
-    """`group` divides a group's advantages by the standard deviation of its rewards (GRPO);
-    `none` only subtracts the mean (Dr. GRPO)."""
+    """What advantages are divided by after the group's mean was subtracted. `group`: the standard
+    deviation of the group's rewards (GRPO). `batch`: that of all completions of the round's live
+    local groups (LitePPO), also for groups of peers. `none`: nothing (Dr. GRPO)."""
+
+    reward_aggregation: RewardAggregation = "sum_then_normalise"
+    """How several reward channels become one advantage. `sum_then_normalise`: the weighted sum of
+    the channels is the reward. `normalise_then_sum`: each channel is normalised within its group,
+    then they are summed by weight and the sum is scaled by `advantage_scaling`; with `batch` this
+    is GDPO (arXiv 2601.05242), in which a channel of small spread is not drowned by another."""
+
+    channel_deviation_floor: float = Field(default=0.1, ge=0.0, le=1.0)
+    """Under `normalise_then_sum`, a channel that hardly differs within a group is divided by at
+    least this share of its running deviation over rounds, and by 0.01, so that trifles don't
+    become full-size advantages. 0: always by the group's own deviation."""
+
+    trained_groups: TrainedGroups = "accuracy"
+    """Which local groups are trained on when there are several reward channels. `accuracy`: those
+    with successes and failures. `any_channel`: also those in which only another channel differs,
+    so that a policy may learn to be brief where it is always right, or always wrong. Groups of
+    peers must differ in accuracy."""
 
     local_advantage: LocalAdvantage = "both"
     """What our own completions contribute. `both`: all (GRPO). `positive`: only those with a

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from pydantic import JsonValue, ValidationError
+from pydantic import Field, JsonValue, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -53,7 +53,7 @@ class SavedTrainer(Protocol):
         """Optimizer steps so far: the policy's version."""
 
     def state_dict(self) -> dict[str, Any]:
-        """`steps`, and under `optimizer` torch's own form."""
+        """`steps`, under `optimizer` torch's own form, and plain values under `channel_spread`."""
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a copy of such a state."""
@@ -81,6 +81,8 @@ class _State(Section):
     generator: str
     """Base64 of the sampling generator's state."""
     optimizer: _Optimizer
+    channel_spread: dict[str, list[float]] = Field(default_factory=dict)
+    """The running deviation of reward channels."""
     extra: JsonValue
 
 
@@ -111,7 +113,8 @@ class PolicyState:
         Raises CheckpointError, also when `extra` is no JSON value: keys are texts, numbers finite.
         """
         names = list(self._parameters)
-        state = self._trainer.state_dict()["optimizer"]
+        trainer = self._trainer.state_dict()
+        state = trainer["optimizer"]
         entries = {names[index]: entry for index, entry in state["state"].items()}
         moments = {
             f"{moment}.{name}": entry[moment].contiguous()
@@ -122,7 +125,7 @@ class PolicyState:
             steps={name: float(entry["step"]) for name, entry in entries.items()},
             learning_rates=[group["lr"] for group in state["param_groups"]],
         )
-        document = self._document(scalars, extra)
+        document = self._document(scalars, trainer["channel_spread"], extra)
 
         def write(temporary: Path) -> None:
             try:
@@ -149,7 +152,13 @@ class PolicyState:
             load_weights(self._policy.model, path / _MODEL)
         except ValueError as error:
             raise CheckpointRefused(str(error)) from error
-        self._trainer.load_state_dict({"steps": state.version, "optimizer": optimizer})
+        self._trainer.load_state_dict(
+            {
+                "steps": state.version,
+                "optimizer": optimizer,
+                "channel_spread": state.channel_spread,
+            }
+        )
         self._generator.set_state(generator)
         self._policy.version = state.version
         return state.extra
@@ -169,7 +178,9 @@ class PolicyState:
         self._policy.version = state.version
         return state.extra
 
-    def _document(self, optimizer: _Optimizer, extra: JsonValue) -> bytes:
+    def _document(
+        self, optimizer: _Optimizer, channel_spread: dict[str, list[float]], extra: JsonValue
+    ) -> bytes:
         generator = self._generator.get_state().numpy().tobytes()
         try:
             state = _State(
@@ -183,6 +194,7 @@ class PolicyState:
                 | {library: version(library) for library in _LIBRARIES},
                 generator=base64.b64encode(generator).decode(),
                 optimizer=optimizer,
+                channel_spread=channel_spread,
                 extra=extra,
             )
             return json.dumps(state.model_dump(), indent=1, allow_nan=False).encode()

@@ -5,7 +5,7 @@ rewards, and the model is whatever fits `TrainableModel`.
 """
 
 from swarmnode.training.groups import StepReport, TrainableModel, TrainingGroup
-from swarmnode.training.metrics import METRICS
+from swarmnode.training.metrics import CHANNEL_METRICS, METRICS
 from swarmnode.training.step import Trainer
 
-__all__ = ["METRICS", "StepReport", "TrainableModel", "Trainer", "TrainingGroup"]
+__all__ = ["CHANNEL_METRICS", "METRICS", "StepReport", "TrainableModel", "Trainer", "TrainingGroup"]

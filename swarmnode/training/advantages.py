@@ -1,10 +1,11 @@
 """Advantages: how much better a completion was than what it is compared with.
 
 Pure functions on reward matrices of shape (groups, completions), NaN where a completion could not
-be scored or where a group has fewer completions than the widest. Knows no tokens and no model.
-Invariants: a group whose rewards are all equal gets exactly zero, however its baseline is chosen;
-an unscored completion gets zero and moves no baseline. Source: GRPO (arXiv 2402.03300) with the
-unbiased deviation and the epsilon that TRL uses; external baselines: config/training.py.
+be scored or where a group has fewer completions than the widest. Knows no tokens, no channels and
+no model. Invariants: a group whose rewards are all equal gets exactly zero, however its baseline is
+chosen; an unscored completion gets zero and moves no baseline. Source: GRPO (arXiv 2402.03300) with
+the unbiased deviation and the epsilon that TRL uses; the batch's deviation: LitePPO (arXiv
+2508.08221); external baselines: config/training.py.
 """
 
 from __future__ import annotations
@@ -74,24 +75,47 @@ def advantages(
     tasks: Sequence[str],
     baseline: ExternalBaseline,
     scaling: AdvantageScaling,
+    *,
+    live: Tensor | None = None,
+    least_deviation: float = 0.0,
 ) -> Tensor:
     """Advantages of a round's groups, shape of `rewards`; local groups never see external ones.
 
-    `external` and `tasks` have one entry per group. The order of groups doesn't matter.
+    `external` and `tasks` have one entry per group. The order of groups doesn't matter. `live` says
+    which groups are trained on, those whose rewards differ by default: the others count in no
+    batch. A group's deviation counts as `least_deviation` at least.
     """
     mean, deviation = mean_and_deviation(rewards)
     if baseline == "receiver_task_mean":
         mean = _receiver_task_means(rewards, mean, external, tasks)
     elif baseline == "union":
         mean, deviation = _union_statistics(rewards, mean, deviation, external, tasks)
-    return _normalised(rewards, mean, deviation, scaling)
+    if scaling == "batch":
+        counted = live_groups(rewards) if live is None else live
+        deviation = batch_deviation(rewards, counted, external, deviation)
+    return _normalised(rewards, mean, deviation.clamp(min=least_deviation), scaling)
+
+
+def batch_deviation(
+    values: Tensor, live: Tensor, external: Sequence[bool], otherwise: Tensor
+) -> Tensor:
+    """Deviation of all completions of live local groups, for every group: shape (groups, 1).
+
+    Where these are fewer than two or all equal, it is `otherwise`, each group's own. Dead groups
+    don't count, a departure from TRL: dropping a group must not change what the others weigh.
+    """
+    local = live & ~torch.tensor(external, dtype=torch.bool)
+    _, deviation = mean_and_deviation(values[local].reshape(1, -1))
+    if deviation.numel() and float(deviation) > LIVENESS_THRESHOLD:
+        return deviation.expand_as(otherwise)
+    return otherwise
 
 
 def _normalised(
     rewards: Tensor, mean: Tensor, deviation: Tensor, scaling: AdvantageScaling
 ) -> Tensor:
     centred = rewards - mean
-    scaled = centred / (deviation + EPSILON) if scaling == "group" else centred
+    scaled = centred if scaling == "none" else centred / (deviation + EPSILON)
     counted = live_groups(rewards).unsqueeze(1) & ~rewards.isnan()
     return scaled.where(counted, 0.0)
 

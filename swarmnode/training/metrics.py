@@ -64,6 +64,18 @@ METRICS: Mapping[str, str] = MappingProxyType(
     }
 )
 
+CHANNEL_METRICS: Mapping[str, str] = MappingProxyType(
+    {
+        "channels/mean": "Mean over local completions.",
+        "channels/std": "Standard deviation over local completions.",
+        "channels/advantage_share": "Its share of the variance of the advantages of "
+        "live local groups. The shares add up to 1; a channel below 0 works against the others.",
+        "channels/floored": "Under `normalise_then_sum`: share of the local groups in "
+        "which it differs by so little that its deviation is floored.",
+    }
+)
+"""Where there is more than accuracy, each with the channel's name behind it."""
+
 _COUNTED = ("groups/", "completions/masked", "completions/excluded")
 
 

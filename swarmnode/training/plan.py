@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from swarmnode.config.training import Training
-from swarmnode.training.advantages import advantages, live_groups, reward_matrix
+from swarmnode.training.channels import ACCURACY_ALONE, ChannelSpread, round_advantages
 from swarmnode.training.groups import TrainingGroup
 from swarmnode.training.packing import PackedBatch, TreeRow, micro_batches, pack
 
@@ -57,6 +57,10 @@ class Plan:
     rows: tuple[TrainedRow, ...]
     counts: Mapping[str, float]
     """Under names of `training.METRICS`."""
+    channels: Mapping[str, float]
+    """The channels' metrics, under such names too."""
+    spread: ChannelSpread
+    """What the next round begins with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,26 +78,26 @@ class TrainingBatch:
     any_weighted: bool
 
 
-def plan_round(groups: Sequence[TrainingGroup], settings: Training) -> Plan:
-    """Drops dead groups, whatever `settings` doesn't let count, and peers' oversized groups."""
+def plan_round(
+    groups: Sequence[TrainingGroup],
+    settings: Training,
+    channel_weights: Mapping[str, float] = ACCURACY_ALONE,
+    spread: ChannelSpread | None = None,
+) -> Plan:
+    """Drops dead groups, whatever `settings` doesn't let count, and peers' oversized groups.
+
+    `spread` is that of the plan of the round before.
+    """
     if settings.external_advantage == "off":
         groups = [group for group in groups if group.source == "local"]
-    rewards = reward_matrix(groups)
-    external = [group.source == "external" for group in groups]
-    values = advantages(
-        rewards,
-        external,
-        [group.task for group in groups],
-        settings.external_baseline,
-        settings.advantage_scaling,
-    ).tolist()
+    worth = round_advantages(groups, settings, channel_weights, spread)
     counts: Counter[str] = Counter()
     rows = []
-    for group, live, group_advantages in zip(
-        groups, live_groups(rewards).tolist(), values, strict=True
+    for group, live, values, credited in zip(
+        groups, worth.live.tolist(), worth.values.tolist(), worth.credited.tolist(), strict=True
     ):
         counts[f"groups/{'live' if live else 'dead'}_{group.source}"] += 1
-        row = _trained_row(group, group_advantages, settings, counts) if live else None
+        row = _trained_row(group, values, credited, settings, counts) if live else None
         if row is None:
             continue
         if row.external and row.tree.length > settings.micro_batch_tokens:
@@ -101,7 +105,8 @@ def plan_round(groups: Sequence[TrainingGroup], settings: Training) -> Plan:
             counts["groups/oversized_external"] += 1
         else:
             rows.append(row)
-    return Plan(tuple(rows), {name: float(count) for name, count in counts.items()})
+    numbers = {name: float(count) for name, count in counts.items()}
+    return Plan(tuple(rows), numbers, worth.metrics, worth.spread)
 
 
 def training_batches(
@@ -115,6 +120,7 @@ def training_batches(
 def _trained_row(
     group: TrainingGroup,
     group_advantages: Sequence[float],
+    credited: Sequence[bool],
     settings: Training,
     counts: Counter[str],
 ) -> TrainedRow | None:
@@ -132,7 +138,8 @@ def _trained_row(
         weighted = external and settings.external_advantage == "weighted" and usable is not None
         counting = settings.external_advantage if external else settings.local_advantage
         signs_count = weighted or counting == "both"
-        if not token_ids or (not signs_count and advantage <= 0.0):
+        positive = advantage > 0.0 and (credited[position] or not external)
+        if not token_ids or not (signs_count or positive):
             counts[f"completions/masked_{group.source}"] += 1
             continue
         if weighted:

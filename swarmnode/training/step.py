@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from swarmnode.config.training import Training
+from swarmnode.training.channels import ACCURACY_ALONE, ChannelSpread
 from swarmnode.training.groups import StepReport, TrainableModel, TrainingGroup
 from swarmnode.training.losses import (
     clipped_loss,
@@ -45,12 +46,20 @@ class Trainer:
     `temperature` is what the completions were sampled at; all log-probs are taken at it.
     """
 
-    def __init__(self, model: TrainableModel, settings: Training, temperature: float) -> None:
+    def __init__(
+        self,
+        model: TrainableModel,
+        settings: Training,
+        temperature: float,
+        channel_weights: Mapping[str, float] = ACCURACY_ALONE,
+    ) -> None:
         if temperature <= 0.0:
             raise ValueError(f"the sampling temperature must be positive, got {temperature}")
         self._model = model
         self._settings = settings
         self._temperature = temperature
+        self._channel_weights = dict(channel_weights)
+        self._spread = ChannelSpread()
         self._parameters = [one for one in model.parameters() if one.requires_grad]
         self._optimizer = torch.optim.AdamW(
             self._parameters,
@@ -68,20 +77,26 @@ class Trainer:
 
     def step(self, groups: Sequence[TrainingGroup]) -> StepReport:
         """Trains on a round's groups, local and external, in any order."""
-        plan = plan_round(groups, self._settings)
-        metrics = group_metrics(plan.counts) | length_metrics(groups)
+        plan = plan_round(groups, self._settings, self._channel_weights, self._spread)
+        self._spread = plan.spread
+        metrics = {**group_metrics(plan.counts), **length_metrics(groups), **plan.channels}
         batches = training_batches(plan.rows, self._settings.micro_batch_tokens, self._device)
         return self._inner_steps(batches, metrics)
 
     def state_dict(self) -> dict[str, Any]:
-        """The optimizer's state and the count of steps, without the model's parameters."""
-        return {"steps": self._steps, "optimizer": self._optimizer.state_dict()}
+        """All that lasts but the model's parameters; the optimizer's state is in torch's form."""
+        return {
+            "steps": self._steps,
+            "optimizer": self._optimizer.state_dict(),
+            "channel_spread": self._spread.to_values(),
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continues from a copy of `state_dict()` of a trainer over a model of the same shape."""
         # The optimizer keeps the tensors that it is given: two trainers must not share moments.
         self._optimizer.load_state_dict(copy.deepcopy(dict(state["optimizer"])))
         self._steps = int(state["steps"])
+        self._spread = ChannelSpread.from_values(state.get("channel_spread", {}))
 
     def _inner_steps(
         self, batches: Sequence[TrainingBatch], metrics: dict[str, float]
