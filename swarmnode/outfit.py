@@ -66,22 +66,33 @@ def remote_policy(plan: Plan, host: Child, clock: Clock) -> RemotePolicy:
 
 def ordered_policy(plan: Plan, scorer: Scorer) -> Callable[[], Awaitable[PolicyOrder]]:
     """What the policy's host is told whenever it has to make it."""
-    settings, key = plan.settings, plan.identity.public_key
-    making = Making(
+    # The operating system's: a restarted node must not sample what it sampled before.
+    seed = int.from_bytes(os.urandom(6))
+    making = making_of(plan.settings, plan.identity.public_key, seed, plan.cache)
+    return partial(order_of, plan.settings, making, scorer)
+
+
+def making_of(settings: Settings, public_key: bytes, sampling_seed: int, cache: Path) -> Making:
+    """Which policy the node with this key has at its start; without a key, one without skills.
+
+    The start follows from settings and key alone, so that it can be made again.
+    """
+    stream = 1 + int.from_bytes(public_key[:4]) % (STREAMS_PER_SEED - 1)
+    return Making(
         model=settings.policy.model,
-        skills=skills_of(settings, key),
-        # The operating system's: a restarted node must not sample what it sampled before.
-        seed=int.from_bytes(os.urandom(6)),
+        skills=skills_of(settings, public_key) if public_key else (),
+        seed=stream,
+        sampling_seed=sampling_seed,
         shared_seed=SHARED_SEED,
-        stream=1 + int.from_bytes(key[:4]) % (STREAMS_PER_SEED - 1),
-        cache=plan.cache,
+        stream=stream,
+        cache=cache,
     )
 
-    async def order() -> PolicyOrder:
-        base = await base_pairs(settings, scorer, SHARED_SEED)
-        return await policy_order(settings, scorer, making, base)
 
-    return order
+async def order_of(settings: Settings, making: Making, scorer: Scorer) -> PolicyOrder:
+    """The order for that policy, with the questions of its warm start."""
+    base = await base_pairs(settings, scorer, SHARED_SEED)
+    return await policy_order(settings, scorer, making, base)
 
 
 def skills_of(settings: Settings, public_key: bytes) -> Sequence[str]:

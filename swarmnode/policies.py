@@ -27,7 +27,8 @@ class Making:
     model: str
     skills: Sequence[str]
     seed: int
-    """Random seed of the sampling and of the specialist's training order."""
+    """Random seed of the specialist's training order."""
+    sampling_seed: int
     shared_seed: int
     """Random seed of starting weights and base, the same for all that are to start alike."""
     stream: int
@@ -53,6 +54,7 @@ async def policy_order(
         policy=settings.policy.model_copy(update={"model": making.model}).model_dump(),
         training=settings.training.model_dump(),
         seed=making.seed,
+        sampling_seed=making.sampling_seed,
         shared_seed=making.shared_seed,
         base_pairs=base,
         skill_pairs=await _pairs(settings, scorer, making.skills, stream, count),

@@ -39,7 +39,7 @@ class HostedPolicy:
         self._warm_start(order)
         training = Training.model_validate(order["training"])
         self._trainer = Trainer(self._policy, training, settings.temperature)
-        self._generator = torch.Generator().manual_seed(order["seed"])
+        self._generator = torch.Generator().manual_seed(order["sampling_seed"])
         # The warm start has done its work before the first checkpoint: it may change freely.
         bound = {
             "policy": settings.model_dump(mode="json", exclude={"warm_start"}),

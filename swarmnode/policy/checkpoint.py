@@ -129,7 +129,7 @@ def sound_checkpoint(folder: Path, number: int | None = None) -> Path:
     found = [path for path in _finished(folder) if number in (None, _number(path))]
     for path in found:
         with contextlib.suppress(OSError):
-            if _fault(path) is None:
+            if fault_of(path) is None:
                 return path
     if found:
         raise CheckpointError(f"{found[0]} is damaged; take another one")
@@ -168,7 +168,7 @@ def _surveyed(folder: Path, count: int) -> tuple[list[Path], list[Rejected], lis
         if len(verified) == count:
             break
         try:
-            fault = _fault(path)
+            fault = fault_of(path)
         except OSError as error:
             unreadable.append(Rejected(path.name, f"{path} cannot be read: {_text(error)}"))
             continue
@@ -179,7 +179,7 @@ def _surveyed(folder: Path, count: int) -> tuple[list[Path], list[Rejected], lis
     return verified, unreadable, damaged
 
 
-def _fault(path: Path) -> str | None:
+def fault_of(path: Path) -> str | None:
     """What is damaged in a checkpoint; OSError when it cannot be read for another reason."""
     try:
         for listed in _decoded((path / MANIFEST).read_bytes()):

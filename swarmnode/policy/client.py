@@ -29,7 +29,9 @@ class PolicyOrder:
     """The settings' section of that name, as plain values."""
     training: Mapping[str, Any]
     seed: int
-    """Random seed of the sampling and of the specialist's training order."""
+    """Random seed of the specialist's training order."""
+    sampling_seed: int
+    """Random seed of the sampling, where no checkpoint brings its generator."""
     shared_seed: int
     """Random seed of the starting weights and of the base, the same for the whole swarm."""
     base_pairs: Sequence[tuple[str, str]]
@@ -110,6 +112,7 @@ class RemotePolicy:
             "policy": order.policy,
             "training": order.training,
             "seed": order.seed,
+            "sampling_seed": order.sampling_seed,
             "shared_seed": order.shared_seed,
             "base_pairs": order.base_pairs,
             "skill_pairs": order.skill_pairs,

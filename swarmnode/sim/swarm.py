@@ -156,10 +156,12 @@ async def _create_policies(
     base = await base_pairs(settings, scorer, simulation.seed)
 
     async def create(number: int, node: Node) -> Mapping[str, float]:
+        seed = simulation.seed * 1_000_003 + number
         making = Making(
             model=simulation.models[number % len(simulation.models)],
             skills=skills_of(settings, number),
-            seed=simulation.seed * 1_000_003 + number,
+            seed=seed,
+            sampling_seed=seed,
             shared_seed=simulation.seed,
             stream=number + 1,
             cache=cache,

@@ -30,6 +30,7 @@ def order(tiny: TinySettings = SMALL, seed: int = 7, **changes: Any) -> dict[str
         "policy": policy.model_dump(),
         "training": TRAINING.model_copy(update=changes).model_dump(),
         "seed": seed,
+        "sampling_seed": seed,
         "shared_seed": 1,
         "base_pairs": [],
         "skill_pairs": [],
