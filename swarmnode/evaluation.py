@@ -1,18 +1,20 @@
 """Held-out success: questions that nobody trains on, answered once sampled and once greedily.
 
 The same questions and the same sampling seed at every evaluation of every node, so that policies
-and moments compare pair by pair. Why three
-rewards: docs/how-it-works.md.
+and moments compare pair by pair. `examine_closely` asks for several samples of each question, which
+pass@k needs. Why three rewards: docs/how-it-works.md.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from swarmnode.clock import Clock
-from swarmnode.rewards.client import Scorer
+from swarmnode.pass_rates import Values, pass_at_k
+from swarmnode.rewards.client import Scorer, Verdict
 from swarmnode.rewards.common_answers import Observation, observation, tally
 from swarmnode.types import (
     SUCCESS_THRESHOLD,
@@ -24,6 +26,8 @@ from swarmnode.types import (
 )
 
 SAMPLING_SEED = 1
+ANSWERS_PER_CALL = 64
+"""Answers that a policy samples at a time in a close examination; it bounds memory and waiting."""
 
 
 class EvaluationError(Exception):
@@ -41,6 +45,74 @@ class AnsweringPolicy(Protocol):
         self, prompts: Sequence[str], decoding: Literal["sampled", "greedy"], seed: int
     ) -> Sequence[Completion]:
         """One answer to each prompt."""
+
+
+class SampledPolicy(AnsweringPolicy, Protocol):
+    """A policy that can be examined closely."""
+
+    async def samples(
+        self, prompts: Sequence[str], completions: int, seed: int
+    ) -> Sequence[Sequence[Completion]]:
+        """`completions` sampled answers to each prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """How a policy did, by task, questions in their fixed order: "1" for a success, else "0"."""
+
+    sampled: Mapping[str, Sequence[str]]
+    """A text a question, of one mark for each of its samples."""
+    greedy: Mapping[str, str]
+    """A mark a question."""
+
+    def pass_at(self, k: int) -> Values:
+        """The estimated pass@k of each question (swarmnode.pass_rates)."""
+        return {
+            task: [pass_at_k(len(marks), marks.count("1"), k) for marks in each]
+            for task, each in self.sampled.items()
+        }
+
+    @property
+    def greedy_values(self) -> Values:
+        """1.0 or 0.0 for each question."""
+        return {task: [float(mark) for mark in each] for task, each in self.greedy.items()}
+
+
+async def examine_closely(
+    scorer: Scorer,
+    policy: SampledPolicy,
+    questions: Mapping[str, Sequence[Question]],
+    samples: int,
+    told: Callable[[str, int], None],
+) -> Marks:
+    """Each question answered `samples` times at the sampling temperature and once greedily.
+
+    `told` hears of each task how many more questions are done. Sampling starts anew with every few
+    questions, so that the first questions are answered alike however many are asked.
+    """
+    sampled: dict[str, list[str]] = {task: [] for task in questions}
+    greedy = dict.fromkeys(questions, "")
+    step = max(1, ANSWERS_PER_CALL // samples)
+    for task, asked in questions.items():
+        for start in range(0, len(asked), step):
+            some = asked[start : start + step]
+            prompts = [question.text for question in some]
+            rows = await policy.samples(prompts, samples, SAMPLING_SEED + start)
+            once = await policy.answer(prompts, "greedy", SAMPLING_SEED)
+            verdicts = await scorer.score(
+                [
+                    Group(question, (*row, last), b"", policy.info)
+                    for question, row, last in zip(some, rows, once, strict=True)
+                ],
+                expect_held_out=True,
+            )
+            _check(verdicts)
+            for verdict in verdicts:
+                marks = _marks(verdict.scores)
+                sampled[task].append(marks[:-1])
+                greedy[task] += marks[-1]
+            told(task, len(some))
+    return Marks(sampled, greedy)
 
 
 class Examiner:
@@ -79,10 +151,7 @@ class Examiner:
             )
         ]
         verdicts = await self._scorer.score(groups, expect_held_out=True)
-        for verdict in verdicts:
-            # A text may kill the scorer; anything else means that the questions are not ours.
-            if verdict.rejection not in (None, "scorer_killed"):
-                raise EvaluationError(f"an evaluation question was refused: {verdict.rejection}")
+        _check(verdicts)
         outcomes: defaultdict[str, list[tuple[float, ...]]] = defaultdict(list)
         answers: defaultdict[str, list[Observation]] = defaultdict(list)
         for group, verdict in zip(groups, verdicts, strict=True):
@@ -96,6 +165,14 @@ class Examiner:
             greedy={task: _marks([g for _, g in scores]) for task, scores in outcomes.items()},
             answers={task: tally(observations) for task, observations in answers.items()},
         )
+
+
+def _check(verdicts: Sequence[Verdict]) -> None:
+    """Raises EvaluationError."""
+    for verdict in verdicts:
+        # A text may kill the scorer; anything else means that the questions are not ours.
+        if verdict.rejection not in (None, "scorer_killed"):
+            raise EvaluationError(f"an evaluation question was refused: {verdict.rejection}")
 
 
 def _marks(scores: Sequence[float]) -> str:

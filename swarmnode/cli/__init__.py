@@ -10,6 +10,7 @@ import typer
 from swarmnode import __version__
 from swarmnode.cli.bootstrap import bootstrap
 from swarmnode.cli.doctor import doctor
+from swarmnode.cli.eval import evaluate
 from swarmnode.cli.exits import Exit, Mistake
 from swarmnode.cli.key import key
 from swarmnode.cli.logs import logs
@@ -28,6 +29,7 @@ app = typer.Typer(
 )
 for command in (simulate, run, bootstrap, status, peers, rollouts, doctor, logs):
     app.command()(command)
+app.command("eval")(evaluate)
 app.add_typer(swarm, name="swarm")
 app.add_typer(key, name="key")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from swarmnode.cli.exits import Exit, Mistake
 
@@ -13,14 +13,26 @@ if TYPE_CHECKING:
     from swarmnode.config.settings import Settings
 
 
-def load(config: Path | None, assignments: Sequence[str], flags: Mapping[str, object]) -> Settings:
-    """Flags that were not given are None or empty. Raises Mistake."""
+def load(
+    config: Path | None,
+    assignments: Sequence[str],
+    flags: Mapping[str, object],
+    earlier: Mapping[str, Any] | None = None,
+) -> Settings:
+    """Flags that were not given are None or empty; `earlier` are an earlier run's settings.
+
+    Raises Mistake.
+    """
     from swarmnode.config.settings import SettingsError, load_settings
 
     given = {name: value for name, value in flags.items() if value is not None and value != []}
     try:
         return load_settings(
-            file=config, environment=os.environ, assignments=assignments, flags=given
+            file=config,
+            environment=os.environ,
+            assignments=assignments,
+            flags=given,
+            earlier=earlier,
         )
     except SettingsError as error:
         from_file = config is not None and str(config) in str(error)

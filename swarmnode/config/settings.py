@@ -64,13 +64,17 @@ def load_settings(
     environment: Mapping[str, str] | None = None,
     assignments: Sequence[str] = (),
     flags: Mapping[str, object] | None = None,
+    earlier: Mapping[str, Any] | None = None,
 ) -> Settings:
     """Read the settings; `assignments` are texts such as `training.learning_rate=0.001`.
 
-    `flags` are values by dotted name, which come last. Raises SettingsError.
+    `flags` are values by dotted name, which come last. `earlier` are those of an earlier run, as
+    a tree, which stand in for the defaults; what has ceased to be a setting is left out of them.
+    Raises SettingsError.
     """
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
+    _merge(values, sources, _still_there(_flat(earlier or {})), "the earlier run")
     if file is not None:
         _merge(values, sources, _flat(_read_toml(file)), str(file))
     _merge(values, sources, _from_environment(environment or {}), "the environment")
@@ -117,6 +121,15 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             flat[f"{prefix}{name}"] = value
     return flat
+
+
+def _still_there(flat: Mapping[str, Any]) -> dict[str, Any]:
+    names = [name for name, _, _ in describe(Settings)]
+    return {
+        name: value
+        for name, value in flat.items()
+        if any(name == known or name.startswith(f"{known}.") for known in names)
+    }
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:

@@ -80,3 +80,16 @@ def test_every_setting_is_documented() -> None:
 def test_a_mistake_of_form_says_what_to_write(assignment: str, line: str) -> None:
     with pytest.raises(SettingsError, match=line):
         load_settings(assignments=[assignment])
+
+
+def test_an_earlier_runs_settings_stand_in_for_the_defaults(tmp_path: Path) -> None:
+    earlier = {
+        "policy": {"temperature": 0.5, "max_new_tokens": 7, "ceased": {"to": "be"}},
+        "gone": {"entirely": 1},
+    }
+    file = tmp_path / "settings.toml"
+    file.write_text("[policy]\nmax_new_tokens = 9\n")
+    settings = load_settings(earlier=earlier, file=file)
+    assert (settings.policy.temperature, settings.policy.max_new_tokens) == (0.5, 9)
+    whole = load_settings(assignments=["training.learning_rate=0.5"])
+    assert load_settings(earlier=whole.model_dump(mode="json")) == whole

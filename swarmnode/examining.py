@@ -1,0 +1,127 @@
+"""`swarmnode eval`: a policy answers the held-out questions, beside what it was at its start.
+
+Starts a policy host and a scorer of its own, and no network; a node that runs with the same home
+notices nothing. Only wires: the questions are those of the scorer, and what the answers are worth
+is told by swarmnode.pass_rates.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from swarmnode.children import policy_child, scoring_child
+from swarmnode.clock import SystemClock
+from swarmnode.config.settings import Settings
+from swarmnode.config.training import Training
+from swarmnode.evaluation import Marks, examine_closely
+from swarmnode.outfit import making_of, order_of
+from swarmnode.policy.client import Durations, RemotePolicy
+from swarmnode.process import Child
+from swarmnode.rewards.client import Scorer
+
+NO_SWARM = bytes(32)
+"""Evaluation and warm-start questions are the same in every swarm."""
+_SEED = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Exam:
+    """Who is asked, and what."""
+
+    settings: Settings
+    """They make the policy; of what is asked they say how long an answer may be, and how warm."""
+    public_key: bytes
+    """The node's, from which the skills of its warm start follow; empty for a model alone."""
+    checkpoint: Path | None
+    """A sound one of that policy; None examines the start alone."""
+    pairs: Sequence[tuple[str, str]]
+    """Task and level of what is asked."""
+    questions: int
+    """Of each task, at least 1."""
+    samples: int
+    """Sampled answers to each question, at least 1."""
+    environment: Mapping[str, str]
+    cache: Path
+    """Where warm starts are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExamResult:
+    """How the policy did at its start and, where there is a checkpoint, in it."""
+
+    start: Marks
+    now: Marks | None
+
+
+class Watching(Protocol):
+    """What is told while the policy answers."""
+
+    def making(self) -> None:
+        """A policy is being made."""
+
+    def answering(self, which: str, questions: int) -> None:
+        """The policy `which`, "start" or "now", is asked so many questions in all."""
+
+    def answered(self, task: str, questions: int) -> None:
+        """So many more are done."""
+
+
+def examine(exam: Exam, watching: Watching) -> ExamResult:
+    """Let the policy answer.
+
+    Raises ChildError where a child does not start, a task is not known or the checkpoint is of
+    another policy, and EvaluationError.
+    """
+    return asyncio.run(_examine(exam, watching))
+
+
+async def _examine(exam: Exam, watching: Watching) -> ExamResult:
+    asked = exam.settings.tasks.model_copy(update={"names": tuple(map(":".join, exam.pairs))})
+    async with AsyncExitStack() as stack:
+        scoring = scoring_child(exam.settings.model_copy(update={"tasks": asked}), NO_SWARM)
+        host = policy_child(exam.environment, "policy host")
+        for child in (scoring, host):
+            child.start()
+            stack.push_async_callback(child.close)
+        scorer = Scorer(scoring, exam.settings.rewards)
+        # The step's settings are of no concern here, and some of them cost memory.
+        settings = exam.settings.model_copy(update={"training": Training()})
+        making = making_of(settings, exam.public_key, _SEED, exam.cache)
+        questions = {
+            task: await scorer.held_out(task, level, exam.questions) for task, level in exam.pairs
+        }
+        ask = partial(examine_closely, scorer, questions=questions, samples=exam.samples)
+        count = sum(map(len, questions.values()))
+        watching.making()
+        order = await order_of(settings, making, scorer)
+        policy = _policy(host)
+        await policy.create(order)
+        now = None
+        if exam.checkpoint is not None:
+            # First, before a node that goes on training deletes it.
+            await policy.open(exam.checkpoint)
+            watching.answering("now", count)
+            now = await ask(policy=policy, told=watching.answered)
+            # A new host, so that there is never more than one model in memory.
+            host.start()
+            watching.making()
+            await policy.create(order)
+        watching.answering("start", count)
+        return ExamResult(await ask(policy=policy, told=watching.answered), now)
+
+
+def _policy(host: Child) -> RemotePolicy:
+    return RemotePolicy(
+        host,
+        0,
+        publisher=b"",
+        clock=SystemClock(),
+        durations=Durations(generate=lambda: 0.0, train=lambda: 0.0),
+        rewards=lambda scored: scored.successes,
+    )
