@@ -170,8 +170,8 @@ class Examiner:
 def _check(verdicts: Sequence[Verdict]) -> None:
     """Raises EvaluationError."""
     for verdict in verdicts:
-        # A text may kill the scorer; anything else means that the questions are not ours.
-        if verdict.rejection not in (None, "scorer_killed"):
+        # Text and machine may stop the scorer; all else means that the questions are not ours.
+        if verdict.rejection not in (None, "scorer_killed", "scorer_slow"):
             raise EvaluationError(f"an evaluation question was refused: {verdict.rejection}")
 
 

@@ -50,6 +50,8 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "unscored/question_differs": "Own groups that the scorer could not judge because their "
         "question did not regenerate: a fault of ours, as all of unscored/.",
         "unscored/scorer_killed": "Own groups whose text hung or killed the scorer; score 0.",
+        "unscored/scorer_slow": "Own groups that the scorer did not judge in time, whatever their "
+        "text; score 0.",
         "unscored/unscorable": "Own groups whose verifier failed; score 0.",
     }
 )
@@ -90,6 +92,8 @@ DROPPED: Mapping[str, str] = MappingProxyType(
         "question_differs": "The question is not the one that the peer's stream gives there.",
         "held_out": "The question is kept for evaluation; nobody may train on it.",
         "unscorable": "Our verifier could not judge the group.",
-        "scorer_killed": "The text hung or killed our scorer, which was replaced.",
+        "scorer_killed": "The text hung or killed our scorer, which was replaced; the third in an "
+        "hour mutes its author.",
+        "scorer_slow": "Our scorer did not judge the group in time, nor its question without it.",
     }
 )

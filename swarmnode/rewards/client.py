@@ -8,14 +8,16 @@ group alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from swarmnode.config.rewards import Rewards
 from swarmnode.process import Child, WorkKilled
 from swarmnode.types import Group, Question
 
-Rejection = Literal["unknown_task", "question_differs", "held_out", "unscorable", "scorer_killed"]
+Rejection = Literal[
+    "unknown_task", "question_differs", "held_out", "unscorable", "scorer_killed", "scorer_slow"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,8 @@ class Verdict:
     rejection: Rejection | None = None
     """Why the group as a whole cannot be scored: its level is not known here, its question is not
     the one that its stream gives, it is (or, for an evaluation, is not) held out, its verifier
-    failed, or its text hung or killed the scorer."""
+    failed, or its text hung or killed the scorer: `scorer_killed` where the same question without
+    that text is scored in time, else `scorer_slow`, which is nobody's fault."""
 
 
 class Scorer:
@@ -90,7 +93,16 @@ class Scorer:
         try:
             return (await self._score_together([group], expect_held_out, seconds))[0]
         except WorkKilled:
-            return Verdict((0.0,) * len(group.completions), "scorer_killed")
+            pass
+        nothing = (0.0,) * len(group.completions)
+        silent = [replace(completion, text="") for completion in group.completions]
+        try:
+            without = replace(group, completions=tuple(silent))
+            await self._score_together([without], expect_held_out, seconds)
+        except WorkKilled:
+            # The question, or this machine, is too slow: no text is to blame.
+            return Verdict(nothing, "scorer_slow")
+        return Verdict(nothing, "scorer_killed")
 
     async def _score_together(
         self, groups: Sequence[Group], expect_held_out: bool, seconds: float

@@ -79,6 +79,7 @@ class Reason(StrEnum):
     HELD_OUT = "held_out"
     UNSCORABLE = "unscorable"
     SCORER_KILLED = "scorer_killed"
+    SCORER_SLOW = "scorer_slow"
 
     @property
     def verdict(self) -> Verdict:

@@ -1,9 +1,11 @@
 """The standing of peers: what was dropped of each, and which are muted for it. Pure.
 
 A REJECT mutes the peer that it concerns: for an hour, each further time for twice as long, up to a
-day. A day without another, counted from the end of the mute, and all of it is forgotten. What
-happens during a mute is counted and lengthens nothing, so that one faulty delivery of many pieces
-is one offence. An IGNORE is counted and never punishes.
+day. So does the third group of an author in an hour whose text killed our scorer: once may be a
+verifier's weakness that an honest answer found. A day without another offence, counted from the end
+of the mute, and all of it is forgotten. What happens during a mute is counted and lengthens
+nothing, so that one faulty delivery of many pieces is one offence. Any other IGNORE is counted and
+never punishes.
 
 Peers are named by texts that mean nothing here. The memory is bounded: peers that were never
 rejected are forgotten first, then those that have been clean for the longest. Names are free, so a
@@ -29,6 +31,10 @@ LONGEST_MUTE_SECONDS = 86_400.0
 CLEAN_SECONDS = 86_400.0
 """After so long without an offence, since the last mute ended, a peer's offences are forgotten."""
 
+SCORER_KILLS = 3
+KILLS_SECONDS = 3600.0
+"""So many groups of one author that killed the scorer within so long are an offence. When they did
+is not kept over a restart."""
 
 _ADMITTED = "admitted"
 """Stands among the reasons in what is kept of a peer."""
@@ -39,10 +45,20 @@ class _Record:
     offences: int = 0
     muted_until: float = 0.0
     counts: Counter[str] = field(default_factory=Counter)
+    kills: list[float] = field(default_factory=list)
+    """When groups killed the scorer, since the last offence; the last SCORER_KILLS."""
 
     def muted_seconds(self, now: float) -> float:
         left = self.muted_until - now
         return left if 0.0 < left <= LONGEST_MUTE_SECONDS else 0.0
+
+    def offends(self, reason: Reason, now: float) -> bool:
+        """Whether this, after all that was noted, is to be punished."""
+        if reason is not Reason.SCORER_KILLED:
+            return reason.verdict is Verdict.REJECT
+        recent = [moment for moment in self.kills if 0 <= now - moment < KILLS_SECONDS]
+        self.kills = [*recent, now][-SCORER_KILLS:]
+        return len(self.kills) == SCORER_KILLS
 
     def clean(self, now: float) -> bool:
         return now >= self.muted_until + CLEAN_SECONDS
@@ -64,17 +80,19 @@ class Standing:
     def note(self, peer: str, reason: Reason, now: float) -> float:
         """Count what was dropped of a peer; returns the seconds that it is muted for from now on.
 
-        0.0 where it is not muted for this: under IGNORE, and while it is muted already.
+        0.0 where it is not muted for this: under IGNORE, scorer kills in a row excepted, and while
+        it is muted already.
         """
         record = self._known(peer, now) or _Record()
         record.counts[reason.value] += 1
-        rejected = reason.verdict is Verdict.REJECT
+        offended = record.offends(reason, now)
         seconds = 0.0
-        if rejected and not record.muted_seconds(now):
+        if offended and not record.muted_seconds(now):
             seconds = min(FIRST_MUTE_SECONDS * 2.0**record.offences, LONGEST_MUTE_SECONDS)
             record.offences += 1
             record.muted_until = now + seconds
-        self._keep(peer, record, offended=rejected)
+            record.kills = []
+        self._keep(peer, record, offended=offended)
         return seconds
 
     def admit(self, peer: str, now: float) -> None:

@@ -46,6 +46,7 @@ REASONS = {
     "held_out": "the question belongs to the held-out ones",
     "unscorable": "the question cannot be scored",
     "scorer_killed": "scoring it took too long or too much memory and was ended",
+    "scorer_slow": "scoring took too long, whatever the text",
 }
 """The reasons of swarmnode.selection.admission, in plain words."""
 

@@ -12,7 +12,7 @@ import pytest
 from swarmnode.config.rewards import Rewards
 from swarmnode.process import Child, WorkKilled
 from swarmnode.rewards import verify
-from swarmnode.rewards.client import Verdict
+from swarmnode.rewards.client import Scorer, Verdict
 from swarmnode.tasks import Catalogue
 from tests.security.dangerous_scoring import DANGERS
 from tests.security.scorer_support import (
@@ -93,6 +93,21 @@ def test_a_verifier_taken_over_costs_its_own_group_alone(dangerous: Child, dange
     assert culprit.scores == (0.0, 0.0)
     assert culprit.rejection in ("scorer_killed", "unscorable")
     assert verdicts == [Verdict((1.0, 0.0))] * 7
+
+
+def test_a_question_that_takes_too_long_without_its_text_is_not_held_against_the_text(
+    dangerous: Child,
+) -> None:
+    async def verdicts() -> list[Verdict]:
+        # So little time that nothing is scored in it, as on a machine that is overloaded.
+        hurried = Rewards(request_seconds=1e-9, group_seconds=1e-9)
+        question = await one_question(scorer_of(dangerous), "bf", "easy")
+        honest = await Scorer(dangerous, hurried).score([group_of(question, [question.answer])])
+        hostile = await scorer_of(dangerous).score([group_of(question, ["hang"])])
+        return [*honest, *hostile]
+
+    told = asyncio.run(verdicts())
+    assert [each.rejection for each in told] == ["scorer_slow", "scorer_killed"]
 
 
 @pytest.mark.parametrize("danger", ["hang", "hang in one instruction", "exit", "crash"])

@@ -52,7 +52,12 @@ def test_what_comes_during_a_mute_is_counted_and_lengthens_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "reason", [reason for reason in Reason if reason.verdict is Verdict.IGNORE]
+    "reason",
+    [
+        reason
+        for reason in Reason
+        if reason.verdict is Verdict.IGNORE and reason is not Reason.SCORER_KILLED
+    ],
 )
 def test_no_number_of_ignored_things_ever_mutes(reason: Reason) -> None:
     standing = Standing()
@@ -65,6 +70,28 @@ def test_no_number_of_ignored_things_ever_mutes(reason: Reason) -> None:
 )
 def test_every_rejected_thing_mutes(reason: Reason) -> None:
     assert Standing().note("peer", reason, NOW) == HOUR
+
+
+def test_the_third_group_in_an_hour_that_kills_the_scorer_mutes_its_author() -> None:
+    standing, kill = Standing(), Reason.SCORER_KILLED
+    assert [standing.note("peer", kill, NOW + each) for each in (0, 1, HOUR - 1)] == [0, 0, HOUR]
+    assert standing.muted_seconds("peer", NOW + HOUR) > 0
+    # They count once: after the mute it takes three again, and the mute is longer.
+    later = NOW + 3 * HOUR
+    assert [standing.note("peer", kill, later + each) for each in range(3)] == [0, 0, 2 * HOUR]
+
+
+def test_a_rare_kill_of_the_scorer_is_nobodys_offence() -> None:
+    standing = Standing()
+    muted = [
+        standing.note("peer", Reason.SCORER_KILLED, NOW + each * HOUR / 2) for each in range(99)
+    ]
+    assert set(muted) == {0.0}
+    both = [standing.note(name, Reason.SCORER_KILLED, NOW) for name in ("one", "two") * 2]
+    assert set(both) == {0.0}, "each for its own"
+    assert standing.note("peer", Reason.SCORER_KILLED, NOW - DAY) == 0.0, (
+        "a clock that was set back"
+    )
 
 
 def test_ignored_things_do_not_keep_an_offence_alive() -> None:
