@@ -205,7 +205,13 @@ class Rendezvous:
         now = self._clock.now()
         this, before, *skewed = readable_buckets(now)
         # Each shard is read from several replicas: one is enough for those who know somebody.
-        buckets = [self._rng.choice((this, before))] if len(self._known) else [this, before]
+        if not self._known.authors() - {self._public_key}:
+            buckets = [this, before]
+        elif self.estimate.has_seen(this):
+            buckets = [self._rng.choice((this, before))]
+        else:
+            # The one that the estimate is made from: who looks once a minute has no other chance.
+            buckets = [before]
         if self._rng.random() < 1 / 4:
             buckets.append(self._rng.choice(skewed))
         level = self.estimate.level

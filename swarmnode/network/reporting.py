@@ -25,6 +25,7 @@ def health_of(member: Membership, clock: Clock) -> dict[str, Any]:
         "last_acknowledgement_seconds": None if last is None else max(0.0, now - last),
         "restarts": peer.restarts,
         "swarm_size": max(member.rendezvous.estimate.value, float(len(member.known.authors()))),
+        "shard_level": member.rendezvous.estimate.level,
         "clock_offset_seconds": seen if told is None else told,
         "bytes_in": peer.bytes_in,
         "bytes_out": peer.bytes_out,

@@ -99,6 +99,10 @@ class SizeEstimate:
             self._seen.clear()
         self._seen.append(float(publishers * 2**level))
 
+    def has_seen(self, bucket: int) -> bool:
+        """Whether a shard was looked at in this bucket of our clock."""
+        return bucket == self._bucket and bool(self._seen)
+
     @property
     def value(self) -> float:
         """Publishers, 0.0 before anything was seen."""

@@ -37,6 +37,7 @@ UNKNOWN_HEALTH: Mapping[str, Any] = {
     "last_acknowledgement_seconds": None,
     "restarts": 0,
     "swarm_size": 0,
+    "shard_level": 0,
     "clock_offset_seconds": None,
     "bytes_in": 0,
     "bytes_out": 0,
@@ -47,7 +48,8 @@ UNKNOWN_HEALTH: Mapping[str, Any] = {
 """Health of which nothing is known yet; all values are plain.
 
 `state` is starting, alone, connected or down; `reachable` a bool or None (unknown); `peers` those
-connected; `last_acknowledgement_seconds` an age or None (never); `swarm_size` an estimate;
+connected; `last_acknowledgement_seconds` an age or None (never); `swarm_size` an estimate, and
+`shard_level` the bits of prefix that follow, by which announcements are spread over the DHT;
 `clock_offset_seconds` the median of the peers' clocks minus ours or None (unknown); `bootstrap`
 mappings of address, connected and failures; `next_attempt_seconds` until one of those that are not
 connected is dialled, or None (all are, or unknown); `error` one line, empty for none.

@@ -132,6 +132,8 @@ class NetworkStatus(Part):
     known_announcements: int = 0
     swarm_size: float = 0.0
     """Estimated nodes that publish, this one included; 0.0 before any was heard of."""
+    shard_level: int = 0
+    """Bits of the prefix by which announcements are spread over the DHT; follows from that size."""
     last_acknowledgement_seconds: float | None = None
     """Since another peer confirmed to have stored an announcement of ours."""
     restarts: int = 0

@@ -381,6 +381,7 @@ def test_a_node_whose_bootstrap_is_gone_rejoins_through_saved_peers() -> None:
             # Its wait doubles, and never exceeds a minute.
             assert 0.0 <= fake.health(member)["next_attempt_seconds"] <= 60.0
             assert fake.health(fake.members[2])["next_attempt_seconds"] is None, "it has none"
+            assert fake.health(member)["shard_level"] == 0, "a swarm of two"
 
     in_virtual_time(scenario)
 

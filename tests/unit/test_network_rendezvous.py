@@ -196,6 +196,33 @@ def test_with_company_the_dht_is_asked_more_seldom_than_peers() -> None:
     assert 0 < 2 * dht <= peers
 
 
+def test_a_settled_node_sees_the_size_of_its_swarm_each_minute_at_one_shard_a_look() -> None:
+    async def scenario(clock: VirtualClock) -> tuple[list[bool], Sequence[Sequence[str]]]:
+        nothing = encode_discover_response(DiscoverResponse(()))
+        swarm = Scripted(answers={str(number): nothing for number in range(ENOUGH_PEERS)})
+        here, seen = rendezvous(swarm, clock), []
+        for minute in range(-1, 10):
+            for number in range(1, 21):
+                swarm.publish(number, level=0, bucket=bucket_of(NOW) + minute)
+        await here.discover(64)
+        await asyncio.sleep(15)
+        begun = len(swarm.read)
+        for minute in range(1, 5):
+            await asyncio.sleep(max(0.0, 60 * (bucket_of(NOW) + minute) - clock.now()))
+            for _ in range(59):
+                await asyncio.sleep(1)
+                await here.discover(64)
+            seen.append(here.estimate.has_seen(bucket_of(clock.now())))
+        await here.close()
+        assert here.estimate.value == 20
+        return seen, swarm.read[begun:]
+
+    seen, reads = in_virtual_time(scenario)
+    assert seen == [True] * 4
+    assert len(reads) <= 5
+    assert sum(map(len, reads)) <= len(reads) + 2, "a skewed bucket now and then"
+
+
 def test_a_slow_dht_holds_no_discover_up() -> None:
     async def scenario(clock: VirtualClock) -> float:
         class Slow(Scripted):
