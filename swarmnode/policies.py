@@ -53,6 +53,7 @@ async def policy_order(
     return PolicyOrder(
         policy=settings.policy.model_copy(update={"model": making.model}).model_dump(),
         training=settings.training.model_dump(),
+        channels=settings.rewards.channels.model_dump(),
         seed=making.seed,
         sampling_seed=making.sampling_seed,
         shared_seed=making.shared_seed,

@@ -74,6 +74,9 @@ class Scored:
     source: Source
     received: float
     """Seconds on the node's clock when it was scored."""
+    excluded: frozenset[int] = frozenset()
+    """Positions of completions that a guard-rail keeps out of training; they are scored and shared
+    like all others, and count in the baseline of their group."""
 
     @property
     def successes(self) -> tuple[float, ...]:

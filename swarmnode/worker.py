@@ -9,11 +9,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from swarmnode.config.channels import Channels
 from swarmnode.config.policy import PolicySettings
 from swarmnode.config.training import Training
 from swarmnode.policy.checkpoint import newest_checkpoint
@@ -24,8 +26,9 @@ from swarmnode.policy.saved_state import PolicyState
 from swarmnode.policy.warm_start import WarmStartPlan, warm_start
 from swarmnode.policy.weights import WeightsCache
 from swarmnode.process import Handlers, inherited_socket, serve
+from swarmnode.rewards.channels import Paid, further_channels
 from swarmnode.training import Trainer, TrainingGroup
-from swarmnode.types import Completion
+from swarmnode.types import SUCCESS_THRESHOLD, Completion
 
 
 class HostedPolicy:
@@ -38,12 +41,15 @@ class HostedPolicy:
         self._settings = settings
         self._warm_start(order)
         training = Training.model_validate(order["training"])
-        self._trainer = Trainer(self._policy, training, settings.temperature)
+        self._channels = Channels.model_validate(order["channels"])
+        weights = self._channels.weights
+        self._trainer = Trainer(self._policy, training, settings.temperature, weights)
         self._generator = torch.Generator().manual_seed(order["sampling_seed"])
         # The warm start has done its work before the first checkpoint: it may change freely.
         bound = {
             "policy": settings.model_dump(mode="json", exclude={"warm_start"}),
             "training": training.model_dump(mode="json"),
+            "channels": self._channels.model_dump(mode="json"),
         }
         self._state = PolicyState(self._policy, self._trainer, self._generator, bound)
         self._seconds = time.monotonic() - started
@@ -104,7 +110,7 @@ class HostedPolicy:
 
     def train(self, groups: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """Take one step; groups of peers whose text is too long for us are left out, counted."""
-        encoded = [_training_group(self._policy, group) for group in groups]
+        encoded = [self._paid(group, _training_group(self._policy, group)) for group in groups]
         limit = self._settings.max_new_tokens
         kept = [group for group in encoded if all(len(ids) <= limit for ids in group.completions)]
         report = self._trainer.step(kept)
@@ -114,6 +120,17 @@ class HostedPolicy:
             "version": self._policy.version,
             "metrics": {**report.metrics, "groups/too_long": dropped},
         }
+
+    def _paid(self, group: dict[str, Any], encoded: TrainingGroup) -> TrainingGroup:
+        """With what it is paid for beside accuracy, its lengths being those in our tokens."""
+        completions = [
+            Paid(group["prompt"], text, ids, success=reward >= SUCCESS_THRESHOLD)
+            for (text, *_), ids, reward in zip(
+                group["completions"], encoded.completions, encoded.rewards, strict=True
+            )
+        ]
+        channels = further_channels(completions, self._channels, self._settings.max_new_tokens)
+        return replace(encoded, further_channels=channels)
 
     def save(self, folder: str, extra: Any) -> dict[str, Any]:
         """Write a checkpoint that also keeps `extra`, a JSON value of the daemon's."""
@@ -173,6 +190,7 @@ def _training_group(policy: Policy, group: dict[str, Any]) -> TrainingGroup:
         source=group["source"],
         task=group["task"],
         sampler_logprobs=tuple(logprobs),
+        excluded=frozenset(group["excluded"]),
     )
 
 

@@ -1,10 +1,11 @@
-"""Settings of scoring: what counts as reward, and the limits of the scorer process."""
+"""Settings of rewards: what counts as one, and the limits of the scorer process."""
 
 from __future__ import annotations
 
 from pydantic import Field
 
 from swarmnode.config.base import Section
+from swarmnode.config.channels import Channels
 
 
 class Rewards(Section):
@@ -14,6 +15,9 @@ class Rewards(Section):
     """Train on a verifier's score itself instead of success (a score of at least 0.99) alone.
     Scores below success are small and mostly say that nothing was solved, but advantages are
     relative: they turn them into full-size updates."""
+
+    channels: Channels = Channels()
+    """What is paid beside success."""
 
     groups_per_request: int = Field(default=64, ge=1, le=128)
     """Groups that the scorer takes at a time; 128 of the largest that peers may send fit a frame

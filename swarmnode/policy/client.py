@@ -28,6 +28,8 @@ class PolicyOrder:
     policy: Mapping[str, Any]
     """The settings' section of that name, as plain values."""
     training: Mapping[str, Any]
+    channels: Mapping[str, Any]
+    """The same of `rewards.channels`."""
     seed: int
     """Random seed of the specialist's training order."""
     sampling_seed: int
@@ -83,8 +85,8 @@ class RestoreReport:
 class RemotePolicy:
     """One policy of a host.
 
-    Groups come back under `publisher`, the node's own key; `rewards` gives what training is paid
-    in, one reward per completion.
+    Groups come back under `publisher`, the node's own key; `rewards` gives the accuracy
+    channel, one reward per completion; the host adds what it is paid beside it.
     """
 
     def __init__(
@@ -111,6 +113,7 @@ class RemotePolicy:
             "number": self._number,
             "policy": order.policy,
             "training": order.training,
+            "channels": order.channels,
             "seed": order.seed,
             "sampling_seed": order.sampling_seed,
             "shared_seed": order.shared_seed,
@@ -230,6 +233,7 @@ class RemotePolicy:
             "task": group.question.task,
             "source": scored.source,
             "rewards": self._rewards(scored),
+            "excluded": sorted(scored.excluded),
             "same_tokenizer": group.policy.tokenizer_fingerprint == self.info.tokenizer_fingerprint,
             "completions": [
                 [

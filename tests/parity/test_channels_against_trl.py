@@ -16,8 +16,10 @@ import pytest
 import torch
 from torch import Tensor
 from trl import GRPOTrainer
+from trl.rewards import get_repetition_penalty_reward, get_soft_overlong_punishment
 
 from swarmnode.config.training import Training
+from swarmnode.rewards.channels import overlong, repeated_share
 from swarmnode.training.channels import round_advantages
 from tests.unit.training_support import make_group
 
@@ -117,3 +119,14 @@ def test_advantages_of_several_channels_are_trls(
     assert theirs[2, 3] == 0.0
     assert theirs.abs().max() > 0.5
     torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_the_overlong_and_the_repetition_penalty_are_trls() -> None:
+    generator = random.Random(0)
+    completions = [
+        [generator.randrange(4) for _ in range(generator.randint(1, 60))] for _ in range(200)
+    ]
+    theirs = get_soft_overlong_punishment(max_completion_len=50, soft_punish_cache=10)(completions)
+    assert [overlong(len(ids), 50, 10) for ids in completions] == pytest.approx(theirs)
+    theirs = get_repetition_penalty_reward(ngram_size=3, max_penalty=-1.0)(completions)
+    assert [-repeated_share(ids, 3) for ids in completions] == pytest.approx(theirs)

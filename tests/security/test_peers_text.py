@@ -26,7 +26,8 @@ def described(*completions: list[Any], source: str = "external", **changes: Any)
     """A group as the daemon sends it: the first completion is the one that was right."""
     rewards = [1.0, *[0.0] * (len(completions) - 1)]
     standard = {"prompt": "2 + 2 =", "task": "a", "source": source, "same_tokenizer": True}
-    return {**standard, "rewards": rewards, "completions": list(completions), **changes}
+    given = {"rewards": rewards, "completions": list(completions), "excluded": []}
+    return {**standard, **given, **changes}
 
 
 def test_a_peers_token_ids_are_never_taken() -> None:
@@ -70,6 +71,7 @@ def hosted(**training: Any) -> HostedPolicy:
         {
             "policy": SETTINGS.model_dump(),
             "training": Training(**training).model_dump(),
+            "channels": {},
             "seed": 1,
             "shared_seed": 1,
             "base_pairs": [],

@@ -29,6 +29,7 @@ def order(tiny: TinySettings = SMALL, seed: int = 7, **changes: Any) -> dict[str
     return {
         "policy": policy.model_dump(),
         "training": TRAINING.model_copy(update=changes).model_dump(),
+        "channels": {},
         "seed": seed,
         "sampling_seed": seed,
         "shared_seed": 1,
@@ -47,6 +48,7 @@ def recorded(number: int) -> dict[str, Any]:
         "task": "basic_arithmetic",
         "source": "external",
         "rewards": [1.0, 0.0, 0.0, 1.0],
+        "excluded": [],
         "same_tokenizer": True,
         "completions": [[text, "stop", None, None] for text in texts],
     }
