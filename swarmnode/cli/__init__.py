@@ -12,6 +12,7 @@ from swarmnode.cli.bootstrap import bootstrap
 from swarmnode.cli.doctor import doctor
 from swarmnode.cli.eval import evaluate
 from swarmnode.cli.exits import Exit, Mistake
+from swarmnode.cli.export import export
 from swarmnode.cli.key import key
 from swarmnode.cli.logs import logs
 from swarmnode.cli.peers import peers
@@ -27,7 +28,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (simulate, run, bootstrap, status, peers, rollouts, doctor, logs):
+for command in (simulate, run, bootstrap, status, peers, rollouts, doctor, logs, export):
     app.command()(command)
 app.command("eval")(evaluate)
 app.add_typer(swarm, name="swarm")

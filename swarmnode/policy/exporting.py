@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from transformers import GenerationConfig
+from transformers.utils import logging
 
 from swarmnode.policy.fast_phrases import fast_tokenizer
 from swarmnode.policy.policy import Policy
@@ -36,5 +37,6 @@ def export_policy(policy: Policy, folder: Path, form: ExportForm) -> None:
     policy.model.generation_config = GenerationConfig(
         do_sample=False, eos_token_id=END_ID, pad_token_id=PAD_ID
     )
+    logging.disable_progress_bar()
     policy.model.save_pretrained(folder)
     fast_tokenizer(PhraseTokenizer.load()).save_pretrained(folder)
