@@ -17,6 +17,7 @@ from typing import Protocol
 
 from swarmnode.children import policy_child, scoring_child
 from swarmnode.clock import SystemClock
+from swarmnode.config.rewards import Rewards
 from swarmnode.config.settings import Settings
 from swarmnode.config.training import Training
 from swarmnode.evaluation import Marks, examine_closely
@@ -90,8 +91,9 @@ async def _examine(exam: Exam, watching: Watching) -> ExamResult:
             child.start()
             stack.push_async_callback(child.close)
         scorer = Scorer(scoring, exam.settings.rewards)
-        # The step's settings are of no concern here, and some of them cost memory.
-        settings = exam.settings.model_copy(update={"training": Training()})
+        # How it is trained and paid is of no concern here, and some of that costs memory.
+        untrained = {"training": Training(), "rewards": Rewards()}
+        settings = exam.settings.model_copy(update=untrained)
         making = making_of(settings, exam.public_key, _SEED, exam.cache)
         questions = {
             task: await scorer.held_out(task, level, exam.questions) for task, level in exam.pairs

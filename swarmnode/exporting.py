@@ -17,6 +17,7 @@ from pathlib import Path
 
 from swarmnode.children import policy_child
 from swarmnode.clock import SystemClock
+from swarmnode.config.channels import Channels
 from swarmnode.config.settings import Settings
 from swarmnode.config.training import Training
 from swarmnode.outfit import SHARED_SEED
@@ -100,6 +101,7 @@ def _order(settings: Settings) -> PolicyOrder:
     return PolicyOrder(
         policy=settings.policy.model_copy(update={"warm_start": cold}).model_dump(),
         training=Training().model_dump(),
+        channels=Channels().model_dump(),
         seed=0,
         sampling_seed=0,
         shared_seed=SHARED_SEED,
