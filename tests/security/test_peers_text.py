@@ -73,6 +73,7 @@ def hosted(**training: Any) -> HostedPolicy:
             "training": Training(**training).model_dump(),
             "channels": {},
             "seed": 1,
+            "sampling_seed": 1,
             "shared_seed": 1,
             "base_pairs": [],
             "skill_pairs": [],
