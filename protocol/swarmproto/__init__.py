@@ -49,6 +49,7 @@ from swarmproto.limits import (
     INSTANCE_BYTES,
     NAME_BYTES_MAX,
     POLICY_NAME_BYTES_MAX,
+    PRIVATE_ANNOUNCEMENT_BYTES_MAX,
     PRIVATE_KEY_BYTES,
     PROTOCOL_VERSION,
     PUBLIC_KEY_BYTES,
@@ -58,8 +59,10 @@ from swarmproto.limits import (
     RESPONSE_BYTES_MAX,
     RULED_TASKS_MAX,
     RULES_BYTES_MAX,
+    SEAL_BYTES,
     SIGNATURE_BYTES,
     SWARM_ID_BYTES,
+    SWARM_KEY_BYTES,
 )
 from swarmproto.messages import (
     DISCOVER_PROTOCOL,
@@ -115,6 +118,11 @@ from swarmproto.rules import (
     encode_rules,
     swarm_id,
 )
+from swarmproto.sealing import (
+    Exchange,
+    SwarmSecret,
+    generate_swarm_key,
+)
 from swarmproto.signing import (
     check_public_key,
     generate_private_key,
@@ -157,6 +165,7 @@ __all__ = [
     "NAME_BYTES_MAX",
     "OFFER_PROTOCOL",
     "POLICY_NAME_BYTES_MAX",
+    "PRIVATE_ANNOUNCEMENT_BYTES_MAX",
     "PRIVATE_KEY_BYTES",
     "PROTOCOL_VERSION",
     "PUBLIC_KEY_BYTES",
@@ -166,8 +175,10 @@ __all__ = [
     "RESPONSE_BYTES_MAX",
     "RULED_TASKS_MAX",
     "RULES_BYTES_MAX",
+    "SEAL_BYTES",
     "SIGNATURE_BYTES",
     "SWARM_ID_BYTES",
+    "SWARM_KEY_BYTES",
     "SWARM_PROTOCOL",
     "AnnouncedGroup",
     "Announcement",
@@ -177,6 +188,7 @@ __all__ = [
     "CompletionRecord",
     "DiscoverRequest",
     "DiscoverResponse",
+    "Exchange",
     "FetchRequest",
     "FetchResponse",
     "FetchStatus",
@@ -192,6 +204,7 @@ __all__ = [
     "SwarmRequest",
     "SwarmResponse",
     "SwarmRules",
+    "SwarmSecret",
     "WireError",
     "bundle_id",
     "bundle_size",
@@ -218,6 +231,7 @@ __all__ = [
     "encode_swarm_response",
     "fingerprint",
     "generate_private_key",
+    "generate_swarm_key",
     "is_held_out",
     "next_sequence",
     "open_announcement",

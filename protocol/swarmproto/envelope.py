@@ -16,6 +16,7 @@ from swarmproto.fields import Fields, as_array, as_binary, as_integer, as_name, 
 from swarmproto.limits import (
     ADDRESS_BYTES_MAX,
     ANNOUNCED_TASKS_MAX,
+    ANNOUNCEMENT_BYTES_MAX,
     ANNOUNCEMENT_LIFETIME_MS_MAX,
     ANNOUNCEMENT_LIMITS,
     BUNDLE_BYTES_MAX,
@@ -220,8 +221,13 @@ def _packed_groups(groups: Sequence[AnnouncedGroup], tasks: Sequence[tuple[str, 
     return bytes(packed)
 
 
-def seal_announcement(private_key: bytes, swarm_id: bytes, draft: AnnouncementDraft) -> bytes:
-    """At most 1 KiB, signed; raises WireError where a limit is broken."""
+def seal_announcement(
+    private_key: bytes,
+    swarm_id: bytes,
+    draft: AnnouncementDraft,
+    limit: int = ANNOUNCEMENT_BYTES_MAX,
+) -> bytes:
+    """At most `limit` bytes, signed; raises WireError where a limit is broken."""
     tasks = list(dict.fromkeys((group.task, group.level) for group in draft.groups))
     body: dict[str, object] = {
         "instance": draft.instance,
@@ -238,4 +244,6 @@ def seal_announcement(private_key: bytes, swarm_id: bytes, draft: AnnouncementDr
         body["started"] = draft.started
     data = _seal(_ANNOUNCEMENT, private_key, swarm_id, body)
     open_announcement(data, swarm_id)
+    if len(data) > limit:
+        raise WireError(Reason.OVERSIZE, f"more than {limit} bytes")
     return data

@@ -28,6 +28,7 @@ class Reason(StrEnum):
     FOREIGN_SWARM = "foreign_swarm"
     PUBLIC_KEY = "public_key"
     SIGNATURE = "signature"
+    SEAL = "seal"
     HASH = "hash"
     MISSING_FIELD = "missing_field"
     UNKNOWN_FIELD = "unknown_field"

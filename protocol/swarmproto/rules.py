@@ -1,7 +1,8 @@
-"""A public swarm's rules, their one encoding, and the id that is its hash.
+"""A swarm's rules, their one encoding, and the id that is its hash.
 
 Knows no peer and no address: bootstrap addresses stay outside the id. Unlike records, rules have
 exactly one encoding and no unknown fields: a rule that a node doesn't know is one it can't keep.
+That a swarm is private is no rule: its id is another hash, which its key goes into.
 Source: protocol/README.md, section 6.4.
 """
 
@@ -21,9 +22,11 @@ from swarmproto.limits import (
 )
 from swarmproto.records import SwarmRules
 from swarmproto.scan import pack, unpack
+from swarmproto.sealing import SwarmSecret
 from swarmproto.streams import framed
 
 _DOMAIN: Final = b"swarmnode/1/swarm-rules"
+_PRIVATE_DOMAIN: Final = b"swarmnode/1/private-swarm-rules"
 _KEYS: Final = frozenset(
     {
         "name",
@@ -80,6 +83,13 @@ def encode_rules(rules: SwarmRules) -> bytes:
     return data
 
 
-def swarm_id(rules: SwarmRules) -> bytes:
-    """32 bytes; raises WireError as `encode_rules` does."""
+def swarm_id(rules: SwarmRules, swarm_key: bytes = b"") -> bytes:
+    """32 bytes, of a private swarm where there is a key; raises WireError as `encode_rules` does.
+
+    Raises ValueError for a key that is neither empty nor 32 bytes.
+    """
+    if swarm_key:
+        commitment = SwarmSecret(swarm_key).commitment
+        private = framed(_PRIVATE_DOMAIN, encode_rules(rules), commitment)
+        return hashlib.sha256(private).digest()
     return hashlib.sha256(framed(_DOMAIN, encode_rules(rules))).digest()

@@ -31,6 +31,7 @@ from samples import (
     RULES,
     SWARM_ID,
 )
+from sealed import sealing
 
 import swarmproto as wire
 
@@ -179,6 +180,7 @@ def write(folder: Path) -> None:
         },
         "messages.json": {"vectors": message_vectors()},
         "hashes.json": _hashes(),
+        "sealing.json": sealing(),
     }
     for name, content in files.items():
         text = json.dumps(content, indent=1, ensure_ascii=True)

@@ -176,6 +176,6 @@ def test_the_worked_example_is_that_of_the_vectors() -> None:
 
 def test_the_specification_names_every_reason_of_the_vectors() -> None:
     text = (PROTOCOL / "README.md").read_text()
-    for file in ("groups.json", "envelopes.json", "messages.json"):
+    for file in ("groups.json", "envelopes.json", "messages.json", "sealing.json"):
         for row in json.loads((PROTOCOL / "vectors" / file).read_text())["vectors"]:
             assert "reason" not in row or f"`{row['reason']}`" in text

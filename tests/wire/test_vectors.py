@@ -73,6 +73,7 @@ def test_a_group_is_held_against_the_hash_at_its_position(check: dict[str, Any])
 def test_every_reason_has_a_vector() -> None:
     reasons = {vector.get("reason") for vector in VECTORS}
     reasons |= {check["reason"] for check in ENVELOPES["verify_group"]}
+    reasons |= {vector.get("reason") for vector in _load("sealing.json")["vectors"]}
     assert reasons - {None} == {reason.value for reason in wire.Reason}
 
 
