@@ -81,8 +81,12 @@ dht_messages: Any = _load("hivemind.proto.dht_pb2")
 control_messages: Any = _load("hivemind.proto.p2pd_pb2")
 read_message: Any = _bindings.read_pbmsg_safe
 write_message: Any = _bindings.write_pbmsg
-CONNECTION_ERRORS: Final = (_bindings.P2PDaemonError, _bindings.P2PHandlerError)
-"""What hivemind raises where a peer or p2pd refuses a call."""
+CONNECTION_ERRORS: Final = (
+    _bindings.P2PDaemonError,
+    _bindings.P2PHandlerError,
+    _load("google.protobuf.message").DecodeError,
+)
+"""What hivemind raises where a peer or p2pd refuses a call, or answers what is no message."""
 
 
 def _dictionary(data: bytes) -> Any:

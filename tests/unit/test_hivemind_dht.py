@@ -257,3 +257,22 @@ def test_however_many_peers_come_the_routing_table_stays_bounded() -> None:
     for each in nearest:
         neighbours.forget(each)
     assert not set(nearest) & set(neighbours.nearest(place, 8))
+
+
+def test_a_peer_whose_dht_answers_nonsense_is_one_that_does_not_answer(tmp_path: Path) -> None:
+    async def nonsense(_request: bytes, _remote_id: Any) -> bytes:
+        return b"\xff" * 8
+
+    async def scenario() -> None:
+        async with peers(order(1, tmp_path), order(2, tmp_path, client=True)) as (asking, liar):
+            for name in ("rpc_ping", "rpc_find", "rpc_store"):
+                raw = liar._daemon.p2p._client
+                await raw.add_unary_handler(f"DHTProtocol.{name}", nonsense)
+            asking._dht._met(PeerID.from_base58(liar.peer_id))
+            key, subkey, value, expires = record(1)
+            assert await asking.get([key]) == {key: {}}
+            asking._dht._met(PeerID.from_base58(liar.peer_id))
+            assert await asking.store(key, subkey, value, expires) == 0
+            assert not await asking.ping(liar.peer_id)
+
+    run(scenario)
