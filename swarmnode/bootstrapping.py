@@ -107,7 +107,9 @@ def _documents(
                 public_key=identity.public_key.hex(),
                 instance=identity.instance.hex(),
             ),
-            swarm=shown.SwarmStatus(id=swarm.swarm_id.hex(), name=swarm.rules.name),
+            swarm=shown.SwarmStatus(
+                id=swarm.swarm_id.hex(), name=swarm.rules.name, private=swarm.private
+            ),
             network=network,
             warnings=tuple(warnings(facts)),
         ).as_json()

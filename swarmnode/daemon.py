@@ -92,6 +92,7 @@ async def _live(plan: Plan) -> None:
             identity=plan.identity,
             swarm_id=plan.swarm.swarm_id,
             swarm_name=None if plan.solo else plan.swarm.rules.name,
+            private=plan.swarm.private,
             started=clock.now(),
             store=store,
             children={"policy": host, "scorer": scoring},

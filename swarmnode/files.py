@@ -6,8 +6,15 @@ import os
 from pathlib import Path
 
 
-def write_atomically(path: Path, content: str | bytes) -> None:
-    """Replace a file in one step, so that a reader never sees half of it. Raises OSError."""
+def write_atomically(path: Path, content: str | bytes, *, secret: bool = False) -> None:
+    """Replace a file in one step, so that a reader never sees half of it. Raises OSError.
+
+    A `secret` one may be opened by its owner alone (0600), from its first byte on.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+    temporary.unlink(missing_ok=True)
+    mode = 0o600 if secret else 0o666  # less the user's mask
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content.encode("utf-8") if isinstance(content, str) else content)
     temporary.replace(path)

@@ -27,4 +27,5 @@ def network_order(
         public=network.public,
         relay=network.relay,
         folder=str(home.path),
+        swarm_key=swarm.key,
     )

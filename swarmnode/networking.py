@@ -32,10 +32,11 @@ from swarmnode.network.p2pd import PeerOrder
 from swarmnode.network.peer import Peer, PeerUnreachable
 from swarmnode.network.ports import StartFailed
 from swarmnode.network.reporting import health_of, peers_of
+from swarmnode.network.sealing import Sealing
 from swarmnode.network.swarm_file import swarm_file
 from swarmnode.observe.log import start_logging
 from swarmnode.process import die_with_parent, inherited_socket
-from swarmproto import SwarmRules, WireError
+from swarmproto import SwarmRules, SwarmSecret, WireError
 
 METHOD_SECONDS: Final[Mapping[str, float]] = {
     "start": 130.0,
@@ -143,9 +144,10 @@ class Networking:
 
     async def swarm_file(self, payload: Any) -> dict[str, Any]:
         """The rules of a swarm, verified by its id, and where to begin, from the peer asked."""
-        address = payload["address"]
+        joined, address = self._joined, payload["address"]
+        secret = joined.sealing.secret if joined.sealing else None
         response = await swarm_file(
-            self._joined.peer, self._joined.company.connect, payload["swarm_id"], address
+            joined.peer, joined.company.connect, payload["swarm_id"], address, secret
         )
         return {"rules": response.rules, "bootstrap": list(response.bootstrap)}
 
@@ -174,7 +176,9 @@ class Networking:
         return self._membership
 
     def _member(self, order: NetworkOrder, rules: SwarmRules | None) -> Membership:
-        settled = order
+        settled, sealing = order, None
+        if order.swarm_key:
+            sealing = Sealing(SwarmSecret(order.swarm_key), self._clock)
 
         async def build(server: bool) -> Peer:
             nonlocal settled
@@ -189,6 +193,7 @@ class Networking:
                     client=not server,
                     public=order.public,
                     relay=order.relay,
+                    sealing=sealing,
                 )
             )
             # What we announced names the port that was drawn, so the next peer should have it too.
@@ -204,6 +209,7 @@ class Networking:
             saved_peers=tuple(order.saved_peers),
             assumed_dialable=assumed_dialable(order),
             may_demote=not (order.test_network or order.relay),
+            sealing=sealing,
         )
         return Membership(belonging, build, clock=self._clock, rng=self._rng, probe=speaks_libp2p)
 

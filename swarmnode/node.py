@@ -29,7 +29,7 @@ from swarmnode.selection.pool import Pool
 from swarmnode.selection.remembered import Remembered
 from swarmnode.selection.standing import Standing
 from swarmnode.types import RoundReport
-from swarmproto import SwarmRules
+from swarmproto import ANNOUNCEMENT_BYTES_MAX, SwarmRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,7 @@ class Surroundings:
     notices: Notices = field(default_factory=Notices)
     """Whom the collector tells of what."""
     published: Published | None = None
+    announcement_bytes_max: int = ANNOUNCEMENT_BYTES_MAX
 
 
 class Incoming(Protocol):
@@ -168,6 +169,7 @@ def _publisher(settings: Settings, around: Surroundings) -> Publisher:
         announcement_seconds=settings.selection.announcement_seconds,
         numbers=around.numbers,
         published=around.published,
+        announcement_bytes_max=around.announcement_bytes_max,
     )
 
 

@@ -152,4 +152,5 @@ def surroundings_of(
         remembered=memories.remembered,
         notices=notices,
         published=published,
+        announcement_bytes_max=plan.swarm.announcement_bytes_max,
     )

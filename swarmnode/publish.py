@@ -18,6 +18,7 @@ from swarmnode.network.transport import Transport
 from swarmnode.types import Scored
 from swarmnode.wire import announced_group, group_record, policy_label
 from swarmproto import (
+    ANNOUNCEMENT_BYTES_MAX,
     AnnouncementDraft,
     Bundle,
     WireError,
@@ -78,6 +79,7 @@ class Publisher:
         announcement_seconds: float,
         numbers: Numbers | None = None,
         published: Published | None = None,
+        announcement_bytes_max: int = ANNOUNCEMENT_BYTES_MAX,
     ) -> None:
         self._identity = identity
         self._swarm_id = swarm_id
@@ -88,6 +90,7 @@ class Publisher:
         self._queue: asyncio.Queue[Sequence[Scored]] = asyncio.Queue(QUEUED_ROUNDS)
         self._numbers = numbers or AscendingNumbers()
         self._published = published
+        self._announcement_bytes_max = announcement_bytes_max
         self.started_ms = int(clock.now() * 1000)
         """When this run began, unix milliseconds: of two with one key, the later keeps silent."""
         self.paused = False
@@ -184,6 +187,7 @@ class Publisher:
                 holders=holders,
                 started=self.started_ms,
             ),
+            self._announcement_bytes_max,
         )
 
     def _encoded(self, groups: Sequence[Scored]) -> Iterator[tuple[Scored, bytes]]:

@@ -9,9 +9,12 @@
     completions_min = 2
     …
 
+A private swarm's file says so and has the swarm's key: `private = true`, `key = "…"`. It is written
+for its owner alone (0600), and the key is in no other text of ours.
+
 Knows no network. A file in the home is called NAME.toml; the name follows from the one in the
-rules, which strangers may have chosen, and is safe as a file's. Addresses may change, rules never:
-other rules are another swarm.
+rules, which strangers may have chosen, and is safe as a file's. Addresses may change, rules and key
+never: others are another swarm.
 """
 
 from __future__ import annotations
@@ -20,15 +23,19 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from swarmnode.files import write_atomically
 from swarmproto import (
     ADDRESS_BYTES_MAX,
+    ANNOUNCEMENT_BYTES_MAX,
     BOOTSTRAP_ADDRESSES_MAX,
+    PRIVATE_ANNOUNCEMENT_BYTES_MAX,
+    SWARM_KEY_BYTES,
     SwarmRules,
+    SwarmSecret,
     WireError,
     encode_rules,
     swarm_id,
@@ -38,10 +45,24 @@ _HEADER = """\
 # A swarm of swarmnode. Whoever has this file can join: swarmnode swarm join FILE
 # The id follows from the rules, so that these never change; bootstrap addresses may.
 """
+_PRIVATE_HEADER = """\
+# A private swarm of swarmnode. WHOEVER HAS THIS FILE IS A MEMBER: reads all that the others send,
+# and sends what they train on. Hand it to members alone, in secret: swarmnode swarm join FILE
+# The id follows from rules and key, so that these never change; bootstrap addresses may.
+"""
 _MOST_FILE_BYTES = 256 * 1024
 _NAME_LENGTH = 48
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_KEY = re.compile(rf"[0-9a-f]{{{2 * SWARM_KEY_BYTES}}}")
 _ADDRESS = re.compile(r"/[!-~]+/p2p/[!-~]+")
+
+
+_MISMATCH = {
+    False: "the rules are not those of the swarm that it names: take the file as it was given to "
+    "you, or drop the line swarm_id to make another swarm",
+    True: "the rules, or the key, are not those of the private swarm that it names: take the file "
+    "as it was given to you",
+}
 
 
 class SwarmFileError(Exception):
@@ -50,10 +71,12 @@ class SwarmFileError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SwarmFile:
-    """A swarm: its rules, and addresses of peers to start from."""
+    """A swarm: its rules, addresses of peers to start from, and a private one's key."""
 
     rules: SwarmRules
     bootstrap: tuple[str, ...] = ()
+    key: bytes = field(default=b"", repr=False)
+    """Of a private swarm, 32 bytes; empty for a public one."""
 
     def __post_init__(self) -> None:
         """Raises SwarmFileError for rules or addresses that no swarm can have."""
@@ -71,22 +94,34 @@ class SwarmFile:
                 )
 
     @property
+    def private(self) -> bool:
+        """Whether only those who have the key take part."""
+        return self.key != b""
+
+    @property
     def swarm_id(self) -> bytes:
-        """32 bytes: the hash of the rules."""
-        return swarm_id(self.rules)
+        """32 bytes: the hash of the rules, and of what the key commits to."""
+        return swarm_id(self.rules, SwarmSecret(self.key) if self.private else None)
+
+    @property
+    def announcement_bytes_max(self) -> int:
+        """What an announcement may have before it is sealed, if it is."""
+        return PRIVATE_ANNOUNCEMENT_BYTES_MAX if self.private else ANNOUNCEMENT_BYTES_MAX
 
     @property
     def text(self) -> str:
-        """The TOML."""
+        """The TOML; a private swarm's holds the key."""
         rules = {
-            field.name: _toml(getattr(self.rules, field.name))
-            for field in fields(self.rules)
-            if field.name != "tasks"
+            each.name: _toml(getattr(self.rules, each.name))
+            for each in fields(self.rules)
+            if each.name != "tasks"
         }
         tasks = _toml([f"{task}:{level}" for task, level in self.rules.tasks])
         lines = [f"{name} = {value}" for name, value in (*rules.items(), ("tasks", tasks))]
+        header = _PRIVATE_HEADER if self.private else _HEADER
+        key = f"private = true\nkey = {_toml(self.key.hex())}\n" if self.private else ""
         return (
-            f"{_HEADER}swarm_id = {_toml(self.swarm_id.hex())}\n"
+            f"{header}swarm_id = {_toml(self.swarm_id.hex())}\n{key}"
             f"bootstrap = {_toml(self.bootstrap)}\n\n[rules]\n" + "\n".join(lines) + "\n"
         )
 
@@ -109,9 +144,10 @@ def parse_swarm_file(text: str, source: str) -> SwarmFile:
     except tomllib.TOMLDecodeError as error:
         raise SwarmFileError(f"{source} is not valid TOML: {error}") from error
     try:
-        _only(content, {"swarm_id", "bootstrap", "rules"})
-        swarm = SwarmFile(_rules(content["rules"]), _texts(content.get("bootstrap", [])))
-        claimed = content.get("swarm_id")
+        _only(content, {"swarm_id", "private", "key", "bootstrap", "rules"})
+        addresses = _texts(content.get("bootstrap", []))
+        swarm = SwarmFile(_rules(content["rules"]), addresses, _key(content))
+        claimed = content["swarm_id"] if swarm.private else content.get("swarm_id")
     except KeyError as error:
         raise SwarmFileError(
             f"{source} has no {error.args[0]!r}; take the file as it was given to you"
@@ -119,11 +155,26 @@ def parse_swarm_file(text: str, source: str) -> SwarmFile:
     except (ValueError, SwarmFileError) as error:
         raise SwarmFileError(f"{source}: {error}") from error
     if claimed is not None and claimed != swarm.swarm_id.hex():
-        raise SwarmFileError(
-            f"{source}: the rules are not those of the swarm that it names: take the file as it "
-            "was given to you, or drop the line swarm_id to make another swarm"
-        )
+        raise SwarmFileError(f"{source}: {_MISMATCH[swarm.private]}")
     return swarm
+
+
+def _key(content: Mapping[str, Any]) -> bytes:
+    """A private swarm's key, empty for a public one. Raises ValueError, which never quotes it."""
+    private, key = content.get("private", False), content.get("key")
+    if type(private) is not bool:
+        raise ValueError("private must be true or false")
+    if not private and key is not None:
+        raise ValueError(
+            "it has a key and does not say private = true: take the file as it was given to you"
+        )
+    if not private:
+        return b""
+    if key is None:
+        raise ValueError("the swarm is private and its key is not there: ask a member for the file")
+    if not isinstance(key, str) or _KEY.fullmatch(key) is None:
+        raise ValueError("the key is damaged: take the file as it was given to you")
+    return bytes.fromhex(key)
 
 
 def _rules(table: object) -> SwarmRules:
@@ -180,7 +231,7 @@ def save_swarm(folder: Path, swarm: SwarmFile) -> str:
     name = plain if _is_free(folder / f"{plain}.toml", swarm) else _with_id(plain, swarm)
     path = folder / f"{name}.toml"
     try:
-        write_atomically(path, swarm.text)
+        write_atomically(path, swarm.text, secret=swarm.private)
     except OSError as error:
         raise SwarmFileError(f"{path} cannot be written: {error.strerror}") from error
     return name

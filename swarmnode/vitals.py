@@ -42,6 +42,8 @@ class Around:
     swarm_id: bytes
     swarm_name: str | None
     """None for a node on its own."""
+    private: bool
+    """Whether the swarm is private."""
     started: float
     store: Store
     children: Mapping[str, Child]
@@ -183,7 +185,10 @@ class Vitals:
         if name is None:
             return None
         size = self.health.get("swarm_size") or 1
-        return shown.SwarmStatus(id=self.around.swarm_id.hex(), name=name, size=round(size))
+        around = self.around
+        return shown.SwarmStatus(
+            id=around.swarm_id.hex(), name=name, private=around.private, size=round(size)
+        )
 
     def _rewards(self) -> shown.Rewards:
         report, evaluation = self.report, self.evaluation

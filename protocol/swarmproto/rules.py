@@ -83,13 +83,12 @@ def encode_rules(rules: SwarmRules) -> bytes:
     return data
 
 
-def swarm_id(rules: SwarmRules, swarm_key: bytes = b"") -> bytes:
-    """32 bytes, of a private swarm where there is a key; raises WireError as `encode_rules` does.
+def swarm_id(rules: SwarmRules, secret: SwarmSecret | None = None) -> bytes:
+    """32 bytes: of the private swarm with this secret, of the public one where there is none.
 
-    Raises ValueError for a key that is neither empty nor 32 bytes.
+    Raises WireError as `encode_rules` does.
     """
-    if swarm_key:
-        commitment = SwarmSecret(swarm_key).commitment
-        private = framed(_PRIVATE_DOMAIN, encode_rules(rules), commitment)
+    if secret is not None:
+        private = framed(_PRIVATE_DOMAIN, encode_rules(rules), secret.commitment)
         return hashlib.sha256(private).digest()
     return hashlib.sha256(framed(_DOMAIN, encode_rules(rules))).digest()

@@ -17,7 +17,7 @@ import swarmproto as wire
 
 SWARM_KEY: Final = bytes(range(64, 96))
 OTHER_KEY: Final = bytes(range(65, 97))
-PRIVATE_SWARM_ID: Final = wire.swarm_id(RULES, SWARM_KEY)
+PRIVATE_SWARM_ID: Final = wire.swarm_id(RULES, wire.SwarmSecret(SWARM_KEY))
 
 _ASKER: Final = "12D3KooWDxKvXxS1kRHp7pLJZiMqJCuHVyZSbQJoLBRHgPgfYhPQ"
 _ANSWERER: Final = "12D3KooWJC2FpPvy3FA4EdmWMnLNSU6ukUgGABhkPxWscXSQYhAG"

@@ -32,8 +32,10 @@ def made_home() -> Home:
     return home
 
 
-def swarm_of(settings: Settings, name: str, bootstrap: tuple[str, ...] = ()) -> SwarmFile:
-    """A swarm for these tasks. Raises SwarmFileError."""
+def swarm_of(
+    settings: Settings, name: str, bootstrap: tuple[str, ...] = (), key: bytes = b""
+) -> SwarmFile:
+    """A swarm for these tasks, private if it has a key. Raises SwarmFileError."""
     rules = SwarmRules(
         name=name,
         tasks=tuple(sorted(settings.tasks.pairs)),
@@ -42,7 +44,7 @@ def swarm_of(settings: Settings, name: str, bootstrap: tuple[str, ...] = ()) -> 
         completion_tokens_max=COMPLETION_TOKENS_MAX,
         groups_per_bundle_max=GROUPS_PER_BUNDLE_MAX,
     )
-    return SwarmFile(rules, bootstrap)
+    return SwarmFile(rules, bootstrap, key)
 
 
 def chosen_swarm(home: Home, wanted: str | None, settings: Settings) -> tuple[SwarmFile, Settings]:

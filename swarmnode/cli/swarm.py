@@ -32,26 +32,41 @@ def new(
     bootstrap: Annotated[
         list[str] | None, typer.Option(help="Address of a peer to start from; repeatable.")
     ] = None,
+    private: Annotated[
+        bool, typer.Option("--private", help="Only those who have its file take part.")
+    ] = False,
     out: Annotated[
-        Path | None, typer.Option(help="Where to write the file; else it is printed.")
+        Path | None,
+        typer.Option(help="Where to write the file; else it is printed, unless it is secret."),
     ] = None,
 ) -> None:
-    """Make a swarm, join it, and give its file, which others need to join."""
+    """Make a swarm, join it, and give its file, which others need to join.
+
+    Whoever has a private swarm's file is a member of it: hand it on in secret.
+    """
     from swarmnode.cli.choosing import made_home, swarm_of
+    from swarmnode.files import write_atomically
     from swarmnode.swarm_files import SwarmFileError, save_swarm
+    from swarmproto import generate_swarm_key
 
     settings = load(None, [], {"tasks.names": task, "tasks.level": level})
     check_tasks(settings)
     try:
-        made = swarm_of(settings, name, tuple(bootstrap or ()))
-        known_as = save_swarm(made_home().swarms, made)
-        if out is not None:
+        key = generate_swarm_key() if private else b""
+        made, folder = swarm_of(settings, name, tuple(bootstrap or ()), key), made_home().swarms
+        known_as = save_swarm(folder, made)
+        if out is not None and private:
+            write_atomically(out, made.text, secret=True)
+        elif out is not None:
             out.write_text(made.text, encoding="utf-8")
     except SwarmFileError as error:
         raise Mistake(str(error)) from error
     except OSError as error:
         raise Mistake(f"{out} cannot be written: {error.strerror}", Exit.CONFIG) from error
-    if out is None:
+    if private:
+        file = out or folder / f"{known_as}.toml"
+        sys.stderr.write(f"{file} has the swarm's key: hand it to members alone, in secret\n")
+    elif out is None:
         sys.stdout.write(made.text)
     sys.stderr.write(f"joined as {known_as}; run a node in it: swarmnode run {known_as}\n")
 
@@ -63,9 +78,12 @@ def join(file: Annotated[Path, typer.Argument(help="A swarm file.")]) -> None:
     from swarmnode.swarm_files import SwarmFileError, read_swarm_file, save_swarm
 
     try:
-        known_as = save_swarm(made_home().swarms, read_swarm_file(file))
+        joined = read_swarm_file(file)
+        known_as = save_swarm(made_home().swarms, joined)
     except SwarmFileError as error:
         raise Mistake(str(error), Exit.CONFIG) from error
+    if joined.private:
+        sys.stderr.write(f"{file} has the swarm's key: delete it, or keep it from others\n")
     sys.stdout.write(f"joined as {known_as}; run a node in it: swarmnode run {known_as}\n")
 
 
@@ -95,7 +113,12 @@ def show(
         import json
 
         values = [
-            {"name": name, "id": each.swarm_id.hex(), "bootstrap": list(each.bootstrap)}
+            {
+                "name": name,
+                "id": each.swarm_id.hex(),
+                "private": each.private,
+                "bootstrap": list(each.bootstrap),
+            }
             for name, each in found.items()
             if isinstance(each, SwarmFile)
         ]
@@ -104,7 +127,8 @@ def show(
     for name, each in found.items():
         if isinstance(each, SwarmFile):
             tasks = ", ".join(":".join(pair) for pair in each.rules.tasks)
-            sys.stdout.write(f"{name}  {each.swarm_id.hex()[:16]}  {tasks}\n")
+            kind = "private  " if each.private else ""
+            sys.stdout.write(f"{name}  {each.swarm_id.hex()[:16]}  {kind}{tasks}\n")
         else:
             sys.stdout.write(f"{name}  unusable: {each}\n")
     if not found:

@@ -13,7 +13,9 @@ from swarmnode.network.order import NetworkOrder
 from swarmproto import (
     PRIVATE_KEY_BYTES,
     SWARM_ID_BYTES,
+    SWARM_KEY_BYTES,
     SwarmRules,
+    SwarmSecret,
     WireError,
     decode_rules,
     swarm_id,
@@ -35,6 +37,7 @@ def checked_order(payload: Any) -> tuple[NetworkOrder, SwarmRules | None]:
         swarm_id=_sized(payload, "swarm_id", SWARM_ID_BYTES),
         rules=_value(payload, "rules", bytes),
         folder=_value(payload, "folder", str),
+        swarm_key=_swarm_key(payload),
         listen=_texts(payload, "listen"),
         announce_addresses=_texts(payload, "announce_addresses"),
         bootstrap=_texts(payload, "bootstrap"),
@@ -49,8 +52,9 @@ def checked_order(payload: Any) -> tuple[NetworkOrder, SwarmRules | None]:
         rules = decode_rules(order.rules) if order.rules else None
     except WireError as error:
         raise BadOrder(f"start: rules: {error}") from None
-    if rules is not None and swarm_id(rules) != order.swarm_id:
-        raise BadOrder("start: the rules are not those of the swarm id")
+    secret = SwarmSecret(order.swarm_key) if order.swarm_key else None
+    if rules is not None and swarm_id(rules, secret) != order.swarm_id:
+        raise BadOrder("start: the rules, or the key, are not those of the swarm id")
     return order, rules
 
 
@@ -77,6 +81,11 @@ def _sized(payload: Mapping[Any, Any], name: str, size: int) -> bytes:
     if len(value) != size:
         raise BadOrder(f"start: {name}: expected {size} bytes, got {len(value)}")
     return value
+
+
+def _swarm_key(payload: Mapping[Any, Any]) -> bytes:
+    private = _value(payload, "swarm_key", bytes) != b""
+    return _sized(payload, "swarm_key", SWARM_KEY_BYTES) if private else b""
 
 
 def _texts(payload: Mapping[Any, Any], name: str) -> tuple[str, ...]:

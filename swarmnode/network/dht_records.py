@@ -1,6 +1,7 @@
 """Which records the DHT may hold, and where those that we hold for others lie.
 
-A record is a signed announcement under a key of its time and shard and a subkey of its author.
+A record is a signed announcement under a key of its time and shard and a subkey of its author; in
+a private swarm it is sealed, and key and subkey follow from the swarm's key as well.
 Everybody checks it, on every store and in every answer to a search, so replicas need no trust.
 Knows no hivemind and no network. Keys are 20 bytes (see `key_id`), times seconds since 1970.
 Invariants: nothing is held that the validator refused; the store stays within its limits whatever
@@ -22,6 +23,7 @@ from swarmproto import (
     ANNOUNCEMENT_LIFETIME_MS_MAX,
     Announcement,
     Reason,
+    SwarmSecret,
     WireError,
     open_announcement,
 )
@@ -52,10 +54,17 @@ class Refusal(StrEnum):
     TOO_LATE = "too_late"
     FUTURE = "future"
     FOREIGN_SWARM = "foreign_swarm"
+    SEAL = "seal"
     WIRE = "wire"
     OWNER = "owner"
     EXPIRY = "expiry"
     KEY = "key"
+
+
+_REFUSALS: Final = {
+    Reason.FOREIGN_SWARM: Refusal.FOREIGN_SWARM,
+    Reason.SEAL: Refusal.SEAL,
+}
 
 
 class _Verified(NamedTuple):
@@ -68,8 +77,9 @@ class AnnouncementValidator:
     """Judges records by their signature, owner, times and place.
 
     `keys_of` gives the ids of all keys that an announcement may lie under, `subkey_of` the subkey
-    of a public key. Signatures of the last 4096 (value, key) pairs are remembered, since every
-    record is read from several replicas.
+    of a public key; `secret` is a private swarm's, and then `subkey_of` gives what a public swarm's
+    would be. What was found of the last 4096 records is remembered, since every record is read
+    from several replicas.
     """
 
     def __init__(
@@ -78,12 +88,14 @@ class AnnouncementValidator:
         keys_of: Callable[[Announcement], Collection[bytes]],
         subkey_of: Callable[[bytes], str],
         clock: Callable[[], float],
+        secret: SwarmSecret | None = None,
     ) -> None:
         self._swarm_id = swarm_id
         self._keys_of = keys_of
         self._subkey_of = subkey_of
         self._clock = clock
-        self._verified: OrderedDict[tuple[bytes, bytes], _Verified | Refusal] = OrderedDict()
+        self._secret = secret
+        self._verified: OrderedDict[tuple[bytes, bytes, str], _Verified | Refusal] = OrderedDict()
 
     def refusal(self, key: bytes, subkey: str, value: bytes, expires: float) -> Refusal | None:
         """Why the record is refused, None where it is good; cheap checks come first.
@@ -98,7 +110,7 @@ class AnnouncementValidator:
             return Refusal.EXPIRED
         if expires > now + ANNOUNCEMENT_LIFETIME_MS_MAX / 1000 + CLOCK_SKEW_SECONDS:
             return Refusal.TOO_LATE
-        verified = self._verify(key, value)
+        verified = self._verify(key, subkey, value)
         if isinstance(verified, Refusal):
             return verified
         if verified.subkey != subkey:
@@ -109,29 +121,29 @@ class AnnouncementValidator:
             return Refusal.FUTURE
         return None
 
-    def _verify(self, key: bytes, value: bytes) -> _Verified | Refusal:
-        known = (hashlib.sha256(value).digest(), key)
+    def _verify(self, key: bytes, subkey: str, value: bytes) -> _Verified | Refusal:
+        known = (hashlib.sha256(value).digest(), key, subkey)
         if known in self._verified:
             self._verified.move_to_end(known)
             return self._verified[known]
-        verified = self._verified[known] = self._open(key, value)
+        verified = self._verified[known] = self._open(key, subkey, value)
         if len(self._verified) > _VERIFIED_MAX:
             self._verified.popitem(last=False)
         return verified
 
-    def _open(self, key: bytes, value: bytes) -> _Verified | Refusal:
+    def _open(self, key: bytes, subkey: str, value: bytes) -> _Verified | Refusal:
         try:
+            if self._secret is not None:
+                value = self._secret.open_record(key, subkey, value)
             announcement = open_announcement(value, self._swarm_id)
         except WireError as error:
-            foreign = error.reason is Reason.FOREIGN_SWARM
-            return Refusal.FOREIGN_SWARM if foreign else Refusal.WIRE
+            return _REFUSALS.get(error.reason, Refusal.WIRE)
         if key not in self._keys_of(announcement):
             return Refusal.KEY
-        return _Verified(
-            self._subkey_of(announcement.public_key),
-            announcement.created / 1000,
-            announcement.expires / 1000,
-        )
+        own = self._subkey_of(announcement.public_key)
+        if self._secret is not None:
+            own = self._secret.subkey(key, own)
+        return _Verified(own, announcement.created / 1000, announcement.expires / 1000)
 
 
 class Record(NamedTuple):

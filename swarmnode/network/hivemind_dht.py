@@ -14,6 +14,7 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -22,8 +23,9 @@ from swarmnode.network.dht_records import AnnouncementValidator, RecordStore, ke
 from swarmnode.network.light_hivemind import Multiaddr, PeerID, control_messages
 from swarmnode.network.p2pd import Daemon, PeerOrder
 from swarmnode.network.peer import Handler, PeerUnreachable, peer_id_in
+from swarmnode.network.sealed_dht import SealedMessages
 from swarmnode.network.shards import keys_of, subkey_of
-from swarmproto import Announcement
+from swarmproto import Announcement, SwarmSecret
 
 CONNECT_SECONDS: Final = 10.0
 BOOTSTRAP_SECONDS: Final = 5.0
@@ -41,8 +43,15 @@ _LENGTH_BYTES: Final = 4
 _CHUNK_BYTES: Final = 64 * 1024
 
 
-def _key_ids(announcement: Announcement) -> frozenset[bytes]:
-    return frozenset(key_id(key) for key in keys_of(announcement))
+def _key_ids(announcement: Announcement, secret: SwarmSecret | None) -> frozenset[bytes]:
+    keys = keys_of(announcement)
+    return frozenset(key_id(key if secret is None else secret.place(key)) for key in keys)
+
+
+def _validator(order: PeerOrder) -> AnnouncementValidator:
+    secret = order.sealing.secret if order.sealing else None
+    key_ids = partial(_key_ids, secret=secret)
+    return AnnouncementValidator(order.swarm_id, key_ids, subkey_of, time.time, secret)
 
 
 class HivemindPeer:
@@ -65,11 +74,10 @@ class HivemindPeer:
         """Raises StartFailed; bootstrap peers that don't answer are no failure."""
         daemon = await Daemon.start(order)
         try:
-            validator = AnnouncementValidator(order.swarm_id, _key_ids, subkey_of, time.time)
-            held = RecordStore(time.time)
-            dht = DhtNode(
-                daemon.p2p, validator, held, time.time, order.replicas, daemon.died, Random()
-            )
+            sealing = order.sealing
+            p2p = SealedMessages(daemon.p2p, sealing) if sealing else daemon.p2p
+            held, validator = RecordStore(time.time), _validator(order)
+            dht = DhtNode(p2p, validator, held, time.time, order.replicas, daemon.died, Random())
             if not order.client:
                 await dht.serve()
             identify = control_messages.Request(type=control_messages.Request.IDENTIFY)

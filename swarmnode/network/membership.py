@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from swarmnode.clock import Clock
@@ -27,6 +27,7 @@ from swarmnode.network.known import Known, KnownAnnouncement
 from swarmnode.network.peer import Handler, PeerUnreachable, peer_id_in
 from swarmnode.network.rendezvous import Pace, Rendezvous
 from swarmnode.network.saved_peers import DialBook, SavedPeers
+from swarmnode.network.sealing import Sealing
 from swarmnode.network.serving import Serving
 from swarmnode.network.shelf import Shelf
 from swarmnode.network.supervised import Build, Patience, Supervised
@@ -63,7 +64,7 @@ OFFER_SECONDS: Final = 10.0
 class Belonging:
     """Who we are, and in which swarm."""
 
-    private_key: bytes
+    private_key: bytes = field(repr=False)
     swarm_id: bytes
     rules: SwarmRules | None
     rules_bytes: bytes
@@ -73,6 +74,8 @@ class Belonging:
     """Whether we take it that others can dial us, until they say otherwise."""
     may_demote: bool
     """Whether we believe them when they say otherwise."""
+    sealing: Sealing | None = None
+    """A private swarm's."""
 
 
 class Membership:
@@ -112,8 +115,9 @@ class Membership:
             clock=clock,
             rng=rng,
         )
+        self.sealing = belonging.sealing
         self.peer = Supervised(
-            build,
+            self.sealing.around(build) if self.sealing else build,
             clock=clock,
             server=belonging.assumed_dialable,
             restored=self._restored,
@@ -137,7 +141,7 @@ class Membership:
             known=self.known,
             clock=clock,
             rng=rng,
-            refused=self.serving.refuses,
+            refused=self._avoided,
             pace=pace,
         )
         self._serve_all(DialBack(self.peer.connected, clock, probe))
@@ -216,7 +220,8 @@ class Membership:
         """Addresses for the next announcement: ours, or those of peers that we shall offer to."""
         if self.company.dialable:
             return self._own_addresses()[:HOLDERS_MAX]
-        return self.company.dialable_peers(OFFERED_TO)
+        others = self.company.dialable_peers(len(self.peer.connections))
+        return [each for each in others if not self._avoided(peer_id_in(each))][:OFFERED_TO]
 
     def good_peer(self, address: str) -> None:
         """Remember a peer for the next start."""
@@ -259,11 +264,16 @@ class Membership:
     async def _reached(self, address: str) -> str:
         """The id of the peer at an address, connected by now. Raises PeerUnreachable."""
         peer_id = peer_id_in(address)
-        if not self._worth_dialling(address) or self.serving.refuses(peer_id):
+        if not self._worth_dialling(address) or self._avoided(peer_id):
             raise PeerUnreachable("not an address that we dial")
         if peer_id not in self.peer.connections and not await self.company.connect(address):
             raise PeerUnreachable("could not be dialled")
         return peer_id
+
+    def _avoided(self, peer_id: str) -> bool:
+        """Whether this peer is not asked for anything now: refused, or no member."""
+        stranger = self.sealing is not None and self.sealing.is_stranger(peer_id)
+        return stranger or self.serving.refuses(peer_id)
 
     def _worth_dialling(self, address: str) -> bool:
         """Strangers' addresses may not send us to our own machine, unless our swarm lives there."""

@@ -17,6 +17,8 @@ class NetworkOrder:
     rules: bytes
     folder: str
     """For sockets and the identity file."""
+    swarm_key: bytes = field(default=b"", repr=False)
+    """A private swarm's, 32 bytes; empty for a public one."""
     listen: Sequence[str] = ()
     announce_addresses: Sequence[str] = ()
     """What others are told to dial, where it is not what is listened on."""

@@ -17,7 +17,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, Final
@@ -33,6 +33,7 @@ from swarmnode.network.light_hivemind import (
 )
 from swarmnode.network.p2pd_files import SOCKET_PREFIX, identity_file, socket_folder, sweep
 from swarmnode.network.ports import PortsHeld, StartFailed, hold_ports
+from swarmnode.network.sealing import Sealing
 
 STARTUP_SECONDS: Final = 60.0
 CONTROL_SECONDS: Final = 5.0
@@ -54,10 +55,10 @@ class PeerOrder:
     those that nobody can dial. `public`: hole punching, AutoNAT and being reached through relays.
     `relay`: relay others' connections, for bootstrap peers with a public address. `folder` gets
     the key file and sockets; nobody else may be able to enter it. `replicas` are the peers that a
-    record is stored on.
+    record is stored on. `sealing` is a private swarm's.
     """
 
-    private_key: bytes
+    private_key: bytes = field(repr=False)
     swarm_id: bytes
     folder: Path
     listen: Sequence[str] = ("/ip4/127.0.0.1/tcp/0",)
@@ -67,6 +68,7 @@ class PeerOrder:
     public: bool = False
     relay: bool = False
     replicas: int = 5
+    sealing: Sealing | None = None
 
 
 def arguments(order: PeerOrder, identity: Path, control: Path) -> list[str]:

@@ -43,6 +43,7 @@ def health_of(member: Membership, clock: Clock) -> dict[str, Any]:
         "announcements": dict(member.known.counts),
         "served": dict(member.serving.counts),
         "looks": dict(member.rendezvous.counts),
+        "unopened": dict(member.sealing.counts) if member.sealing else {},
         "held_bytes": {
             origin: member.shelf.bytes_held(origin) for origin in ("own", "offered", "relayed")
         },

@@ -1,6 +1,7 @@
 """The swarm file from a peer, for those who know a swarm's id and one address.
 
 The peer need not be trusted: the id is the hash of the rules. Its bootstrap addresses are hints.
+Of a private swarm only members hear anything, and nobody the key.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from swarmproto import (
     SWARM_PROTOCOL,
     SwarmRequest,
     SwarmResponse,
+    SwarmSecret,
     WireError,
     decode_rules,
     decode_swarm_response,
@@ -25,9 +27,16 @@ ASK_SECONDS: Final = 10.0
 
 
 async def swarm_file(
-    peer: Swarm, connect: Callable[[str], Awaitable[bool]], wanted: bytes, address: str
+    peer: Swarm,
+    connect: Callable[[str], Awaitable[bool]],
+    wanted: bytes,
+    address: str,
+    secret: SwarmSecret | None = None,
 ) -> SwarmResponse:
-    """A response with rules that hash to the id. Raises PeerUnreachable, one line."""
+    """A response with rules that hash to the id, that of a private swarm where there is a secret.
+
+    Raises PeerUnreachable, one line.
+    """
     peer_id = peer_id_in(address)
     if not peer_id:
         raise PeerUnreachable("an address that ends in /p2p/PEER is needed")
@@ -42,9 +51,9 @@ async def swarm_file(
     )
     try:
         response = decode_swarm_response(answer)
-        known = response.rules is not None and swarm_id(decode_rules(response.rules)) == wanted
+        rules = None if response.rules is None else decode_rules(response.rules)
     except WireError as error:
         raise PeerUnreachable(f"the peer's answer breaks the protocol: {error}") from None
-    if not known:
+    if rules is None or swarm_id(rules, secret) != wanted:
         raise PeerUnreachable("the peer does not know that swarm")
     return response

@@ -41,12 +41,12 @@ async def peers(*orders: PeerOrder) -> AsyncIterator[list[HivemindPeer]]:
         await asyncio.gather(*(peer.close() for peer in started))
 
 
-def record(number: int, life: int = 300) -> tuple[str, str, bytes, float]:
+def record(number: int, life: int = 300, swarm: bytes = SWARM) -> tuple[str, str, bytes, float]:
     """Key, subkey, value and expiry of an announcement that the key of that number makes now."""
     now = int(time.time())
     key = private_key(number)
-    value = announcement(key, bundle(key), created=now, life=life)
-    place = shard_key(SWARM, bucket_of(now), "")
+    value = announcement(key, bundle(key, swarm=swarm), created=now, life=life, swarm=swarm)
+    place = shard_key(swarm, bucket_of(now), "")
     return place, subkey_of(public_key_of(key)), value, float(now + life)
 
 

@@ -28,6 +28,8 @@ class FakeWorld:
         self.dials: list[tuple[float, str, str]] = []
         self.stored: list[tuple[str, str]] = []
         self.read: list[str] = []
+        self.sent: list[bytes] = []
+        """Values stored, requests and responses, as they leave a peer."""
 
     def connect(self, peer: FakePeer, address: str) -> bool:
         """Dial, and be connected both ways."""
@@ -68,6 +70,7 @@ class FakePeer:
     async def store(self, key: str, subkey: str, value: bytes, expires: float) -> int:
         """On every server that we are connected to."""
         self._world.stored.append((key, subkey))
+        self._world.sent.append(value)
         servers = [other for other in self._others() if other.server]
         for holder in [*servers, *([self] if self.server else [])]:
             held = holder.records.setdefault(key, {})
@@ -99,6 +102,7 @@ class FakePeer:
         if handler is None or len(request) > limit:
             raise PeerUnreachable("no handler, or too long")
         response = await handler(self.peer_id, request)
+        self._world.sent += (request, response)
         if len(response) > response_limit:
             raise PeerUnreachable("too long")
         self.bytes_out += len(request)

@@ -20,8 +20,8 @@ from swarmnode.network.dht_records import (
 )
 from swarmnode.network.dht_search import Search
 from swarmnode.network.shards import bucket_of, keys_of, shard_key, subkey_of
-from swarmproto import Announcement, public_key_of
-from tests.unit.network_made import NOW, SWARM, announcement, bundle, private_key
+from swarmproto import Announcement, SwarmSecret, public_key_of, swarm_id
+from tests.unit.network_made import NOW, RULES, SWARM, announcement, bundle, private_key
 
 KEY = private_key(1)
 OWNER = subkey_of(public_key_of(KEY))
@@ -29,6 +29,9 @@ BUNDLE = bundle(KEY)
 VALUE = announcement(KEY, BUNDLE)
 EXPIRES = NOW + 300.0
 PLACE = key_id(shard_key(SWARM, bucket_of(NOW), ""))
+SECRET = SwarmSecret(bytes(range(32)))
+PRIVATE = swarm_id(RULES, SECRET)
+PRIVATE_VALUE = announcement(KEY, bundle(KEY, swarm=PRIVATE), swarm=PRIVATE)
 
 
 def ids_of(opened: Announcement) -> frozenset[bytes]:
@@ -76,6 +79,56 @@ def test_what_differs_in_anything_is_refused_with_its_reason(
     }
     judge: Callable[..., Refusal | None] = validator().refusal
     assert judge(**(arguments | change)) is reason
+
+
+def private_place(prefix: str = "", *, minutes: int = 0) -> bytes:
+    return key_id(SECRET.place(shard_key(PRIVATE, bucket_of(NOW) + minutes, prefix)))
+
+
+def sealed(place: bytes, announced: bytes, author: str = OWNER) -> tuple[str, bytes]:
+    """Subkey and value in a private swarm."""
+    subkey = SECRET.subkey(place, author)
+    return subkey, SECRET.seal_record(place, subkey, announced)
+
+
+def private_validator() -> AnnouncementValidator:
+    def ids(opened: Announcement) -> frozenset[bytes]:
+        return frozenset(key_id(SECRET.place(key)) for key in keys_of(opened))
+
+    return AnnouncementValidator(PRIVATE, ids, subkey_of, lambda: NOW, SECRET)
+
+
+def test_a_sealed_announcement_is_held_at_its_place_and_nothing_unsealed_is() -> None:
+    judge, place, later = private_validator(), private_place(), private_place(minutes=1)
+    subkey, value = sealed(place, PRIVATE_VALUE)
+    assert judge.refusal(place, subkey, value, EXPIRES) is None
+    assert judge.refusal(later, *sealed(later, PRIVATE_VALUE), EXPIRES) is None
+    for refused in (
+        (PLACE, OWNER, VALUE),
+        (place, OWNER, PRIVATE_VALUE),
+        (place, subkey, PRIVATE_VALUE),
+        (place, OWNER, value),
+        (later, subkey, value),
+        (place, subkey, value[:-1] + bytes([value[-1] ^ 1])),
+        (place, *foreign_seal(place)),
+    ):
+        assert judge.refusal(*refused, EXPIRES) is Refusal.SEAL
+    assert judge.refusal(place, subkey, value, EXPIRES) is None, "others' tries don't stick to it"
+
+
+def foreign_seal(place: bytes) -> tuple[str, bytes]:
+    """By one who has another key, and knows the place and the subkey."""
+    subkey = SECRET.subkey(place, OWNER)
+    return subkey, SwarmSecret(bytes(32)).seal_record(place, subkey, PRIVATE_VALUE)
+
+
+def test_a_member_stores_under_no_other_author_and_at_no_other_place() -> None:
+    judge, place, wrong = private_validator(), private_place(), private_place("0" * 12)
+    other = subkey_of(public_key_of(private_key(2)))
+    assert judge.refusal(place, *sealed(place, PRIVATE_VALUE, other), EXPIRES) is Refusal.OWNER
+    assert judge.refusal(wrong, *sealed(wrong, PRIVATE_VALUE), EXPIRES) is Refusal.KEY
+    assert judge.refusal(place, *sealed(place, PRIVATE_VALUE), EXPIRES + 1) is Refusal.EXPIRY
+    assert judge.refusal(place, *sealed(place, VALUE), EXPIRES) is Refusal.FOREIGN_SWARM
 
 
 def test_a_clock_two_minutes_off_is_tolerated_and_more_is_not() -> None:

@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from swarmnode.clock import SystemClock
 from swarmnode.keys import peer_id_of
+from swarmnode.network.dht_records import key_id
 from swarmnode.network.dht_table import Neighbours, node_id_of
 from swarmnode.network.hivemind_dht import STREAMS_PER_PEER_MAX, HivemindPeer
 from swarmnode.network.light_hivemind import (
@@ -24,9 +26,10 @@ from swarmnode.network.light_hivemind import (
 )
 from swarmnode.network.p2pd import Daemon
 from swarmnode.network.peer import PeerUnreachable
-from swarmproto import public_key_of
+from swarmnode.network.sealing import SealedPeer, Sealing
+from swarmproto import SwarmSecret, public_key_of, swarm_id
 from tests.unit.dht_support import order, peers, record, run
-from tests.unit.network_made import private_key
+from tests.unit.network_made import RULES, private_key
 
 PROTOCOL = "/swarmnode/test/1"
 NOBODY = "/ip4/127.0.0.1/tcp/9/p2p/" + peer_id_of(public_key_of(private_key(99)))
@@ -274,5 +277,47 @@ def test_a_peer_whose_dht_answers_nonsense_is_one_that_does_not_answer(tmp_path:
             asking._dht._met(PeerID.from_base58(liar.peer_id))
             assert await asking.store(key, subkey, value, expires) == 0
             assert not await asking.ping(liar.peer_id)
+
+    run(scenario)
+
+
+def test_the_dht_of_a_private_swarm_consists_of_members_alone(tmp_path: Path) -> None:
+    secret = SwarmSecret(bytes(range(32)))
+    sealing = Sealing(secret, SystemClock())
+    swarm = swarm_id(RULES, secret)
+    member = {"swarm_id": swarm, "sealing": sealing}
+
+    async def scenario() -> None:
+        orders = [order(number, tmp_path, **member) for number in (1, 2, 3)]
+        orders.append(order(4, tmp_path))  # with the same rules, and no key
+        async with peers(*orders) as (*inside, outside):
+            one, two, three = (SealedPeer(peer, sealing) for peer in inside)
+            key, subkey, value, expires = record(2, swarm=swarm)
+            for address in outside.addresses:
+                assert await one.connect(address)
+            assert await two.store(key, subkey, value, expires) == 2
+            for peer in (one, three):
+                assert set((await peer.get([key]))[key].values()) == {value}
+            assert await three.ping(one.peer_id)
+            assert not await one.ping(outside.peer_id)
+            assert [peer._dht.neighbours for peer in inside] == [2, 2, 2]
+            assert outside._dht.neighbours == 0
+            # Even one who knows the place is told and given nothing.
+            place = secret.place(key)
+            own = secret.subkey(key_id(place), subkey)
+            assert inside[0].export_records()[0][:2] == (key_id(place), own)
+            outside._dht._met(PeerID.from_base58(one.peer_id))
+            assert await outside.get([place, key]) == {place: {}, key: {}}
+            outside._dht._met(PeerID.from_base58(one.peer_id))
+            assert await outside.store(*record(4)) == 0
+            find, answered = "DHTProtocol.rpc_find", dht_messages.FindResponse()
+            request = dht_messages.FindRequest(keys=[key_id(place)])
+            assert (
+                await outside._daemon.p2p.call_protobuf_handler(
+                    PeerID.from_base58(one.peer_id), find, request, dht_messages.FindResponse
+                )
+                == answered
+            )
+            assert sealing.counts[f"{find}/request/seal"] >= 1
 
     run(scenario)

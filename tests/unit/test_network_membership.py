@@ -3,156 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
-from swarmnode.clock import Clock, VirtualClock
-from swarmnode.keys import peer_id_of
-from swarmnode.network.membership import Belonging, Membership
+from swarmnode.clock import VirtualClock
 from swarmnode.network.peer import PeerUnreachable
-from swarmnode.network.reporting import health_of
 from swarmnode.network.shards import bucket_of
 from swarmproto import (
-    Bundle,
-    FetchRequest,
-    FetchResponse,
     bundle_id,
-    decode_fetch_response,
-    encode_fetch_request,
     public_key_of,
 )
-from tests.unit.network_fake import FakePeer, FakeWorld, builder
+from tests.unit.network_fake import FakePeer
 from tests.unit.network_made import (
     NOW,
-    RULES,
-    RULES_BYTES,
-    SWARM,
-    announcement,
     bundle,
     private_key,
 )
+from tests.unit.network_members import address, members, peer_id
 from tests.unit.network_time import SkewedClock, in_virtual_time
-
-
-def peer_id(number: int) -> str:
-    return peer_id_of(public_key_of(private_key(number)))
-
-
-def address(number: int) -> str:
-    return f"/ip4/127.0.0.1/tcp/{4000 + number}/p2p/{peer_id(number)}"
-
-
-@dataclass
-class Fake:
-    """A world and its members by number."""
-
-    clock: VirtualClock
-    world: FakeWorld
-    members: dict[int, Membership] = field(default_factory=dict)
-
-    def peer(self, number: int) -> FakePeer:
-        return self.world.peers[peer_id(number)]
-
-    def links(self, number: int) -> int:
-        return len(self.peer(number).links)
-
-    def health(self, member: Membership) -> dict[str, Any]:
-        return health_of(member, self.clock)
-
-    async def publish(self, number: int, *, sequence: int = 1, life: float = 300.0) -> Bundle:
-        key, member = private_key(number), self.members[number]
-        made = bundle(key, sequence=sequence)
-        now = self.clock.now()
-        holders = tuple(member.holders())
-        sealed = announcement(key, made, created=now, life=life, holders=holders)
-        await member.announce(sealed, made.header_bytes, made.group_bytes, now + life)
-        return made
-
-    async def fetch(self, number: int, holder: str, wanted: Bundle) -> FetchResponse:
-        request = encode_fetch_request(FetchRequest(SWARM, bundle_id(wanted.header_bytes), (0, 1)))
-        return decode_fetch_response(await self.members[number].fetch(holder, request))
-
-    async def found(self, number: int, count: int = 64) -> set[bytes]:
-        entries = await self.members[number].discover(count)
-        return {entry.announcement.public_key for entry in entries}
-
-    async def until(self, holds: Callable[[], bool], seconds: float) -> float:
-        """Wait until something holds; how long it took."""
-        begun = self.clock.now()
-        while not holds():
-            assert self.clock.now() - begun < seconds, "it did not come about"
-            await asyncio.sleep(0.5)
-        return self.clock.now() - begun
-
-
-class Members:
-    """Starts members and runs them."""
-
-    def __init__(self, fake: Fake) -> None:
-        self.fake = fake
-        self._running: list[asyncio.Task[None]] = []
-
-    async def join(
-        self,
-        number: int,
-        *bootstrap: int,
-        saved: tuple[int, ...] = (),
-        assumed: bool = True,
-        clock: Clock | None = None,
-    ) -> Membership:
-        async def probe(_host: str, port: int) -> bool:
-            reached = {
-                int(each.addresses[0].split("/")[4])
-                for each in self.fake.world.peers.values()
-                if each.peer_id not in self.fake.world.undialable
-            }
-            return port in reached
-
-        key = private_key(number)
-        member = Membership(
-            Belonging(
-                private_key=key,
-                swarm_id=SWARM,
-                rules=RULES,
-                rules_bytes=RULES_BYTES,
-                bootstrap=tuple(map(address, bootstrap)),
-                saved_peers=tuple(map(address, saved)),
-                assumed_dialable=assumed,
-                may_demote=True,
-            ),
-            builder(self.fake.world, key, 4000 + number),
-            clock=clock or self.fake.clock,
-            rng=random.Random(number),
-            probe=probe,
-        )
-        self.fake.members[number] = member
-        await member.start()
-        self._running.append(asyncio.ensure_future(member.run()))
-        return member
-
-    async def close(self) -> None:
-        for task in self._running:
-            task.cancel()
-        results = await asyncio.gather(*self._running, return_exceptions=True)
-        assert all(isinstance(each, asyncio.CancelledError) for each in results), results
-        for member in self.fake.members.values():
-            await member.close()
-
-
-@asynccontextmanager
-async def members(clock: VirtualClock) -> AsyncIterator[tuple[Fake, Members]]:
-    fake = Fake(clock, FakeWorld(clock.now))
-    joining = Members(fake)
-    try:
-        yield fake, joining
-    finally:
-        await joining.close()
 
 
 def test_members_find_each_others_bundles_and_fetch_them_from_their_publisher() -> None:

@@ -53,6 +53,7 @@ def order(number: int, folder: Path, **changed: Any) -> dict[str, Any]:
         "relay": False,
         "test_network": False,
         "folder": str(folder),
+        "swarm_key": b"",
         **changed,
     }
 
@@ -144,7 +145,9 @@ def test_a_daemon_joins_publishes_holds_and_leaves(tmp_path: Path) -> None:
         ({"private_key": b"short"}, "start: private_key: expected 32 bytes, got 5"),
         ({"public": 1}, "start: public: expected bool, got int"),
         ({"rules": b"x"}, "start: rules: "),
-        ({"swarm_id": bytes(32)}, "start: the rules are not those of the swarm id"),
+        ({"swarm_id": bytes(32)}, "start: the rules, or the key, are not those of the swarm id"),
+        ({"swarm_key": bytes(32)}, "start: the rules, or the key, are not those of the swarm id"),
+        ({"swarm_key": b"short"}, "start: swarm_key: expected 32 bytes, got 5"),
     ],
 )
 def test_a_bad_order_gives_one_clear_line_and_another_may_follow(

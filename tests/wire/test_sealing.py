@@ -70,7 +70,7 @@ def test_what_follows_from_the_key_is_that_of_the_vectors() -> None:
         assert SECRET.place(row["key"]) == row["place"]
     for row in SEALING["subkeys"]:
         assert SECRET.subkey(bytes.fromhex(row["place_id"]), row["public"]) == row["subkey"]
-    assert wire.swarm_id(RULES, KEY).hex() == SEALING["swarm_id"]
+    assert wire.swarm_id(RULES, SECRET).hex() == SEALING["swarm_id"]
     assert wire.swarm_id(RULES).hex() == SEALING["public_swarm_id"]
 
 
@@ -82,10 +82,10 @@ def test_ids_follow_from_the_specification_alone() -> None:
 
 
 def test_equal_rules_are_another_swarm_under_every_key_and_under_none() -> None:
-    ids = {wire.swarm_id(RULES, wire.generate_swarm_key()) for _ in range(20)}
+    ids = {wire.swarm_id(RULES, SwarmSecret(wire.generate_swarm_key())) for _ in range(20)}
     assert len(ids | {wire.swarm_id(RULES)}) == 21
     with pytest.raises(ValueError, match="a swarm's key has 32 bytes"):
-        wire.swarm_id(RULES, b"short")
+        SwarmSecret(b"short")
 
 
 def test_sealing_twice_gives_other_bytes_that_open_to_the_same() -> None:
