@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import stat
 import sys
 from pathlib import Path
 
@@ -159,6 +161,47 @@ def test_a_swarm_file_with_other_rules_than_its_id_is_refused(
     capsys.readouterr()
     assert run(monkeypatch, "swarm", "join", str(file)) == 3
     assert "the rules are not those of the swarm that it names" in capsys.readouterr().err
+
+
+def test_a_private_swarm_is_made_listed_and_joined_and_its_key_is_never_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SWARMNODE_HOME", str(tmp_path / "one"))
+    made, file = ("swarm", "new", "friends", "--private"), tmp_path / "friends.toml"
+    assert run(monkeypatch, *made, "--out", str(file)) == 0
+    (key,) = [line for line in file.read_text().splitlines() if line.startswith("key = ")]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    monkeypatch.setenv("SWARMNODE_HOME", str(tmp_path / "two"))
+    assert run(monkeypatch, "swarm", "join", str(file)) == 0
+    kept = tmp_path / "two" / "swarms" / "friends.toml"
+    assert kept.read_text() == file.read_text()
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert run(monkeypatch, *made) == 0, "another one of the same name, with a key of its own"
+    said = capsys.readouterr()
+    assert f"{file} has the swarm's key: hand it to members alone" in said.err
+    assert "/two/swarms/friends-" in said.err
+    assert run(monkeypatch, "swarm", "list") == 0
+    listed = capsys.readouterr().out
+    assert listed.count("  private  ") == 2
+    assert run(monkeypatch, "swarm", "list", "--json") == 0
+    as_json = capsys.readouterr().out
+    assert [each["private"] for each in json.loads(as_json)] == [True, True]
+    for text in (said.out, said.err, listed, as_json):
+        assert key.removeprefix('key = "')[:16] not in text
+
+
+def test_a_private_swarms_file_without_its_key_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SWARMNODE_HOME", str(tmp_path))
+    file = tmp_path / "friends.toml"
+    assert run(monkeypatch, "swarm", "new", "friends", "--private", "--out", str(file)) == 0
+    lines = [line for line in file.read_text().splitlines() if not line.startswith("key = ")]
+    file.write_text("\n".join(lines))
+    for command in (("swarm", "join"), ("run",), ("bootstrap",)):
+        capsys.readouterr()
+        assert run(monkeypatch, *command, str(file)) == 3
+        assert "the swarm is private and its key is not there" in capsys.readouterr().err
 
 
 def test_several_joined_swarms_must_be_told_apart(

@@ -25,13 +25,16 @@ from swarmnode.network.p2pd import PeerOrder
 from swarmnode.networking import METHOD_SECONDS, Networking, serve
 from swarmproto import (
     FetchRequest,
+    SwarmSecret,
     bundle_id,
     decode_fetch_response,
     encode_fetch_request,
     public_key_of,
+    swarm_id,
 )
 from tests.unit.network_fake import FakePeer, FakeWorld
 from tests.unit.network_made import (
+    RULES,
     RULES_BYTES,
     SWARM,
     announcement,
@@ -81,12 +84,14 @@ async def in_process(world: FakeWorld, orders: list[PeerOrder]) -> AsyncIterator
         await asyncio.gather(serving, running)
 
 
-async def published(channel: Channel, number: int, sequence: int = 1) -> tuple[Any, dict[str, Any]]:
+async def published(
+    channel: Channel, number: int, sequence: int = 1, swarm: bytes = SWARM
+) -> tuple[Any, dict[str, Any]]:
     key = private_key(number)
-    made, now = bundle(key, sequence=sequence), time.time()
+    made, now = bundle(key, sequence=sequence, swarm=swarm), time.time()
     holders = tuple(await channel.call("holders", {}, 5))
     payload = {
-        "announcement": announcement(key, made, created=now, holders=holders),
+        "announcement": announcement(key, made, created=now, holders=holders, swarm=swarm),
         "header": made.header_bytes,
         "groups": list(made.group_bytes),
         "expires": now + 300,
@@ -132,6 +137,39 @@ def test_a_daemon_joins_publishes_holds_and_leaves(tmp_path: Path) -> None:
             await one.call("stop", {}, 5)
             assert len(world.peers) == 1
         assert not world.peers, "hanging up ends the peer as well"
+
+    asyncio.run(scenario())
+
+
+def test_a_private_swarm_is_ordered_by_its_key_and_shared_with_members(tmp_path: Path) -> None:
+    key = bytes(range(32))
+    swarm = swarm_id(RULES, SwarmSecret(key))
+    private = {"swarm_id": swarm, "swarm_key": key}
+
+    async def scenario() -> None:
+        world, orders = FakeWorld(time.time), list[PeerOrder]()
+        async with AsyncExitStack() as stack:
+            one, two, public = [
+                await stack.enter_async_context(in_process(world, orders)) for _ in range(3)
+            ]
+            address = (await one.call("start", order(1, tmp_path, **private), 5))["addresses"][0]
+            await two.call("start", order(2, tmp_path, bootstrap=[address], **private), 5)
+            await public.call("start", order(3, tmp_path, bootstrap=[address]), 5)
+            assert [each.sealing is None for each in orders] == [False, False, True]
+            for each in (two, public):
+                await until(each, "peers", 1, 10)
+            _, outcome = await published(two, 2, swarm=swarm)
+            assert outcome["acknowledged"]
+            assert len(await one.call("discover", {"count": 8}, 5)) == 1
+            assert not await public.call("discover", {"count": 8}, 5)
+            file = await two.call("swarm_file", {"swarm_id": swarm, "address": address}, 5)
+            assert file["rules"] == RULES_BYTES
+            for wanted in (swarm, SWARM):
+                asked = {"swarm_id": wanted, "address": address}
+                with pytest.raises(CallFailed, match="PeerUnreachable"):
+                    await public.call("swarm_file", asked, 5)
+            assert (await one.call("health", {}, 5))["unopened"]
+            assert key.hex() not in str(await one.call("health", {}, 5))
 
     asyncio.run(scenario())
 

@@ -13,7 +13,13 @@ from swarmnode.clock import VirtualClock
 from swarmnode.network.memory import MemoryNetwork, MemoryTransport
 from swarmnode.publish import AscendingNumbers, Numbers, Publisher
 from swarmnode.types import Scored
-from swarmproto import BundleHeader, FetchRequest, open_announcement, open_header
+from swarmproto import (
+    ANNOUNCEMENT_BYTES_MAX,
+    BundleHeader,
+    FetchRequest,
+    open_announcement,
+    open_header,
+)
 from tests.unit.made import scored
 from tests.unit.test_swarm_traffic import SWARM, identity, simulate
 
@@ -35,6 +41,7 @@ def publisher_on(
     transport: MemoryTransport,
     clock: VirtualClock,
     numbers: Numbers | None = None,
+    announcement_bytes_max: int = ANNOUNCEMENT_BYTES_MAX,
 ) -> Publisher:
     return Publisher(
         identity=WHO,
@@ -44,6 +51,7 @@ def publisher_on(
         fingerprints={(task, "easy"): b"f" * 32 for task in [*MANY_TASKS, "basic_arithmetic"]},
         announcement_seconds=300,
         numbers=numbers,
+        announcement_bytes_max=announcement_bytes_max,
     )
 
 
@@ -158,6 +166,20 @@ def test_holders_that_do_not_fit_are_left_out_before_groups_are_parted() -> None
         assert publisher.counts["bundles"] == 1
         assert 1 < len(announcement.holders) < 8
         assert list(announcement.holders) == transport.holders[: len(announcement.holders)]
+
+    simulate(scenario)
+
+
+@pytest.mark.parametrize("limit", [ANNOUNCEMENT_BYTES_MAX, 700])
+def test_announcements_stay_below_the_limit_of_their_swarm(limit: int) -> None:
+    async def scenario(clock: VirtualClock, network: MemoryNetwork) -> None:
+        endpoint = network.endpoint("1")
+        transport = ManyHolders(network, "1", endpoint.shelf, random.Random(1))
+        publisher = publisher_on(transport, clock, announcement_bytes_max=limit)
+        await publisher.publish([of_task("basic_arithmetic")] * 4)
+        await clock.sleep(1.0)
+        (delivered,) = await network.endpoint("2").discover(64)
+        assert limit - 160 < len(delivered.data) <= limit, "as many holders as fit"
 
     simulate(scenario)
 

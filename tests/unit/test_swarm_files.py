@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import stat
+import traceback
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +22,7 @@ from swarmnode.swarm_files import (
     remove_swarm,
     save_swarm,
 )
-from swarmproto import SwarmRules, swarm_id
+from swarmproto import SwarmRules, SwarmSecret, swarm_id
 
 RULES = SwarmRules(
     name="A few Friends!",
@@ -32,6 +35,9 @@ RULES = SwarmRules(
 PEER = "12D3KooWBtg3aaRMjxwedh83aGiUkwSxDwUZkzuJcfaqUmo7R3pq"
 ADDRESS = f"/ip4/192.0.2.7/tcp/4001/p2p/{PEER}"
 SWARM = SwarmFile(RULES, (ADDRESS,))
+KEY = bytes(range(100, 132))
+PRIVATE = SwarmFile(RULES, (ADDRESS,), KEY)
+KEY_LINE = f'key = "{KEY.hex()}"\n'
 
 
 def test_a_file_is_read_as_it_was_written_and_names_its_id() -> None:
@@ -137,3 +143,82 @@ def test_a_file_that_cannot_be_read_gives_one_line(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"#" * 300_000)
     with pytest.raises(SwarmFileError, match="too large"):
         read_swarm_file(tmp_path / "large")
+
+
+def test_a_private_swarms_file_says_so_holds_the_key_and_names_another_id() -> None:
+    assert parse_swarm_file(PRIVATE.text, "file") == PRIVATE
+    assert parse_swarm_file(PRIVATE.text, "file").private
+    assert not parse_swarm_file(SWARM.text, "file").private
+    assert PRIVATE.swarm_id == swarm_id(RULES, SwarmSecret(KEY)) != SWARM.swarm_id
+    assert SwarmFile(RULES, key=bytes(32)).swarm_id != PRIVATE.swarm_id
+    assert "WHOEVER HAS THIS FILE IS A MEMBER" in PRIVATE.text
+    assert SWARM.announcement_bytes_max - PRIVATE.announcement_bytes_max == 28
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "words"),
+    [
+        (PRIVATE.text, "private = true\n", "", "has a key and does not say private = true"),
+        (PRIVATE.text, "private = true", "private = false", "does not say private = true"),
+        (PRIVATE.text, "private = true", "private = 1", "private must be true or false"),
+        (PRIVATE.text, KEY_LINE, "", "its key is not there"),
+        (PRIVATE.text, KEY_LINE, f'key = "{KEY.hex()[1:]}"\n', "the key is damaged"),
+        (PRIVATE.text, KEY_LINE, f'key = "{KEY.hex()}0"\n', "the key is damaged"),
+        (PRIVATE.text, KEY_LINE, f'key = "{KEY.hex()[:-1]}g"\n', "the key is damaged"),
+        (PRIVATE.text, KEY_LINE, f'key = ["{KEY.hex()}"]\n', "the key is damaged"),
+        (PRIVATE.text, KEY_LINE, f'key = "{bytes(32).hex()}"\n', "the rules, or the key, are not"),
+        (PRIVATE.text, PRIVATE.swarm_id.hex(), SWARM.swarm_id.hex(), "or the key, are not those"),
+        (PRIVATE.text, f'swarm_id = "{PRIVATE.swarm_id.hex()}"\n', "", "has no 'swarm_id'"),
+        (PRIVATE.text, '"bf:paper"', '"bf:default"', "or the key, are not those"),
+        (PRIVATE.text, KEY_LINE, f"key = {KEY.hex()}\n", "not valid TOML"),
+        (PRIVATE.text, KEY_LINE, f'key = "{KEY.hex()}\n', "not valid TOML"),
+        (SWARM.text, "bootstrap = ", "private = true\nbootstrap = ", "its key is not there"),
+        (SWARM.text, "bootstrap = ", f"{KEY_LINE}bootstrap = ", "does not say private = true"),
+        (
+            SWARM.text,
+            "bootstrap = ",
+            f"private = true\n{KEY_LINE}bootstrap = ",
+            "are not those of the",
+        ),
+        (SWARM.text, SWARM.swarm_id.hex(), PRIVATE.swarm_id.hex(), "the rules are not those of"),
+    ],
+)
+def test_rules_and_key_that_do_not_belong_together_give_one_line_without_the_key(
+    text: str, old: str, new: str, words: str
+) -> None:
+    assert old in text
+    with pytest.raises(SwarmFileError, match=words) as caught:
+        parse_swarm_file(text.replace(old, new), "FILE")
+    assert str(caught.value).startswith("FILE")
+    assert "\n" not in str(caught.value)
+    told = "".join(traceback.format_exception(caught.value))
+    assert KEY.hex()[:16] not in told
+    assert KEY.hex()[-16:-1] not in told
+
+
+def test_a_private_swarms_file_in_the_home_is_for_its_owner_alone(tmp_path: Path) -> None:
+    with_mask = os.umask(0o000)
+    try:
+        name = save_swarm(tmp_path, PRIVATE)
+        again = save_swarm(tmp_path, replace(PRIVATE, bootstrap=()))
+        public = save_swarm(tmp_path, replace(SWARM, rules=replace(RULES, name="others")))
+    finally:
+        os.umask(with_mask)
+    assert name == again
+    assert stat.S_IMODE((tmp_path / f"{name}.toml").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / f"{public}.toml").stat().st_mode) == 0o666
+    assert load_swarm(tmp_path, name) == replace(PRIVATE, bootstrap=())
+
+
+def test_a_private_swarm_and_the_public_one_of_its_rules_are_kept_beside_each_other(
+    tmp_path: Path,
+) -> None:
+    names = {save_swarm(tmp_path, each) for each in (SWARM, PRIVATE)}
+    assert len(names) == 2
+    assert set(list_swarms(tmp_path).values()) == {SWARM, PRIVATE}
+
+
+def test_no_key_is_shown_where_a_swarm_is_printed() -> None:
+    for shown in (repr(PRIVATE), str(PRIVATE), repr([PRIVATE])):
+        assert KEY.hex() not in shown
+        assert repr(KEY)[2:-1] not in shown
