@@ -188,6 +188,7 @@ def test_a_private_swarm_is_made_listed_and_joined_and_its_key_is_never_shown(
     assert [each["private"] for each in json.loads(as_json)] == [True, True]
     for text in (said.out, said.err, listed, as_json):
         assert key.removeprefix('key = "')[:16] not in text
+        assert "key =" not in text, "nor another's"
 
 
 def test_a_private_swarms_file_without_its_key_is_refused(
