@@ -82,8 +82,8 @@ def test_members_train_on_each_others_bundles_and_outsiders_hear_of_nobody() -> 
             heard: dict[int, set[bytes]] = {number: set() for number in (1, 2, 3, 4, 5)}
             for _ in range(60):
                 await asyncio.sleep(4)
-                for number, keys in heard.items():
-                    keys |= await fake.found(number)
+                for number, found in heard.items():
+                    found |= await fake.found(number)
             keys = {number: public_key_of(private_key(number)) for number in made}
             assert heard[2] == {keys[3]}
             assert heard[3] == {keys[2]}
@@ -213,13 +213,14 @@ def test_a_stranger_is_not_asked_again_for_a_minute_nor_named_as_a_holder() -> N
             await joining.join(4)
             fake.world.undialable.add(peer_id(2))
             hidden = await joining.join(2, 1, 4, secret=SECRET, assumed=False)
-            assert hidden.sealing
-            await fake.until(lambda: hidden.sealing.is_stranger(peer_id(4)), 60)
+            sealing = hidden.sealing
+            assert sealing
+            await fake.until(lambda: sealing.is_stranger(peer_id(4)), 60)
             assert address(4) not in hidden.holders()
             assert address(1) in hidden.holders()
             with pytest.raises(PeerUnreachable, match="not an address that we dial"):
                 await hidden.fetch(address(4), b"")
-            assert not hidden.sealing.is_stranger(peer_id(1))
+            assert not sealing.is_stranger(peer_id(1))
 
     in_virtual_time(scenario)
 
