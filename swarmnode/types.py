@@ -41,6 +41,8 @@ class Completion:
     """The sampled ids (the end token included), known only for completions of our own policy."""
     logprobs: tuple[float, ...] | None = None
     """Sampler log-probs in nats, one per sampled token, at the sampling temperature."""
+    total_logprob: float | None = None
+    """Their sum, where a peer sent nothing else."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,7 @@ def received_group(record: GroupRecord, header: BundleHeader) -> Group:
                 finish_reason=completion.finish_reason,
                 token_count=completion.token_count,
                 logprobs=_unless_none(unpack_logprobs, completion.logprobs),
+                total_logprob=completion.total_logprob,
             )
             for completion in record.completions
         ),

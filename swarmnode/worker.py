@@ -43,7 +43,9 @@ class HostedPolicy:
         training = Training.model_validate(order["training"])
         self._channels = Channels.model_validate(order["channels"])
         weights = self._channels.weights
-        self._trainer = Trainer(self._policy, training, settings.temperature, weights)
+        self._trainer = Trainer(
+            self._policy, training, settings.temperature, weights, settings.max_new_tokens
+        )
         self._generator = torch.Generator().manual_seed(order["sampling_seed"])
         # The warm start has done its work before the first checkpoint: it may change freely.
         bound = {
@@ -190,6 +192,8 @@ def _training_group(policy: Policy, group: dict[str, Any]) -> TrainingGroup:
         source=group["source"],
         task=group["task"],
         sampler_logprobs=tuple(logprobs),
+        total_logprobs=tuple(group["total_logprobs"]),
+        origin=group["origin"],
         excluded=frozenset(group["excluded"]),
     )
 

@@ -12,12 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, model_validator
 
 from swarmnode.config.base import Section
 from swarmnode.config.daemon import Daemon
 from swarmnode.config.network import Network
 from swarmnode.config.policy import PolicySettings
+from swarmnode.config.presets import BEYOND_TRAINING
 from swarmnode.config.rewards import Rewards
 from swarmnode.config.rounds import Evaluation, Rounds
 from swarmnode.config.selection import Selection
@@ -56,6 +57,13 @@ class Settings(Section):
     """Held-out success."""
     simulation: Simulation = Simulation()
     """A swarm on one machine."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_preset(cls, values: Any) -> Any:
+        training = values.get("training") if isinstance(values, Mapping) else None
+        preset = training.get("preset") if isinstance(training, Mapping) else None
+        return _beneath(values, BEYOND_TRAINING[preset]) if preset in BEYOND_TRAINING else values
 
 
 def load_settings(
@@ -138,6 +146,17 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
         for name, text in environment.items()
         if name.startswith(ENVIRONMENT_PREFIX) and "__" in name
     }
+
+
+def _beneath(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The tree `values` with what it lacks taken from the tree `defaults`."""
+    tree = dict(values)
+    for name, default in defaults.items():
+        if name not in tree:
+            tree[name] = default
+        elif isinstance(default, Mapping) and isinstance(tree[name], Mapping):
+            tree[name] = _beneath(tree[name], default)
+    return tree
 
 
 def _split_assignment(text: str) -> tuple[str, object]:

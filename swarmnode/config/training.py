@@ -1,27 +1,42 @@
 """Settings of the training step: which groups count how much, and how far one round may move.
 
-What the defaults mean is said at each. Generation's settings, the sampling temperature among them,
-are not here: the step is told the temperature that the completions were sampled at.
+What the defaults mean is said at each; docs/losses.md has the equations. A preset changes some
+defaults, and what contradicts itself is refused (config/presets.py). Generation's settings, the
+sampling temperature among them, are not here: the step is told the temperature that the
+completions were sampled at.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from swarmnode.config.base import Section
+from swarmnode.config.presets import PRESETS, Preset, contradiction
 
 AdvantageScaling = Literal["group", "batch", "none"]
-RewardAggregation = Literal["sum_then_normalise", "normalise_then_sum"]
-TrainedGroups = Literal["accuracy", "any_channel"]
-LocalAdvantage = Literal["both", "positive"]
-ExternalAdvantage = Literal["positive", "both", "weighted", "off"]
+Correction = Literal["truncate", "icepop", "sequence_mask"]
+Covariance = Literal["none", "clip", "kl"]
+ExternalAdvantage = Literal["positive", "both", "weighted", "shaped", "off"]
 ExternalBaseline = Literal["peer_group", "receiver_task_mean", "union"]
+ExternalFallback = Literal["positive", "both", "shaped", "off"]
+LocalAdvantage = Literal["both", "positive"]
+Normalization = Literal["tokens", "sequences", "constant"]
+Objective = Literal["clipped", "cispo"]
+RatioLevel = Literal["token", "sequence", "sequence_token"]
+RewardAggregation = Literal["sum_then_normalise", "normalise_then_sum"]
+Schedule = Literal["constant", "linear", "cosine"]
+TrainedGroups = Literal["accuracy", "any_channel"]
 
 
 class Training(Section):
     """How a round's groups change the policy."""
+
+    preset: Preset = "default"
+    """The name of a published method: it changes the defaults of the settings that make up that
+    method (docs/losses.md lists them); settings given beside it win."""
 
     learning_rate: float = Field(default=2e-4, gt=0.0)
     """Adam's step size after the warm-up. 2e-4 suits `tiny`, which 1e-3 makes forget; models of
@@ -29,6 +44,17 @@ class Training(Section):
 
     warmup_steps: int = Field(default=10, ge=0)
     """Optimizer steps over which the learning rate rises linearly to its value; 0 starts at it."""
+
+    schedule: Schedule = "constant"
+    """What the learning rate does after the warm-up. `linear` and `cosine` fall to
+    `schedule_floor` of it until `schedule_steps`, and stay there."""
+
+    schedule_steps: int = Field(default=0, ge=0)
+    """Optimizer steps, the warm-up included, at which a falling learning rate has arrived. Steps,
+    not rounds: a round takes up to `inner_steps` of them, and none without a live group."""
+
+    schedule_floor: float = Field(default=0.0, ge=0.0, le=1.0)
+    """Share of the learning rate that a falling schedule ends at."""
 
     weight_decay: float = Field(default=0.0, ge=0.0)
     """AdamW's decoupled weight decay, per unit of learning rate."""
@@ -41,11 +67,32 @@ class Training(Section):
     so that the clip never acts; from the second on, it is taken against the policy at the start
     of the round."""
 
+    objective: Objective = "clipped"
+    """`clipped`: the pessimistic minimum of ratio and clipped ratio (PPO, GRPO and what follows).
+    `cispo`: the log-prob weighted by the ratio, which is cut at `ratio_cap` and gets no gradient,
+    so that no token is lost."""
+
+    ratio_level: RatioLevel = "token"
+    """What the ratio is taken of. `token`: each token. `sequence`: the completion's geometric mean
+    (GSPO). `sequence_token`: that value, with each token's own gradient (GSPO-token)."""
+
     clip_low: float = Field(default=0.2, ge=0.0, le=1.0)
-    """The token ratio's lower bound is 1 minus this (GRPO's epsilon)."""
+    """The ratio's lower bound is 1 minus this (GRPO's epsilon)."""
 
     clip_high: float = Field(default=0.28, ge=0.0)
-    """The token ratio's upper bound is 1 plus this (DAPO's clip-higher)."""
+    """The ratio's upper bound is 1 plus this (DAPO's clip-higher)."""
+
+    dual_clip: float | None = Field(default=None, gt=1.0)
+    """With a negative advantage the ratio counts at most this much; more than 1 + `clip_high`."""
+
+    ratio_cap: float | None = Field(default=None, ge=1.0)
+    """Under `objective` = `cispo`, the largest ratio. It bounds the ratio itself and so is at
+    least 1: not a distance from 1 as `clip_high` is."""
+
+    normalization: Normalization = "tokens"
+    """What the summed loss is divided by. `tokens`: the tokens that the round trains on (DAPO).
+    `sequences`: each completion's mean first, then their number (GRPO's paper). `constant`: the
+    completions' number times the longest that may be sampled (Dr. GRPO)."""
 
     advantage_scaling: AdvantageScaling = "group"
     """What advantages are divided by after the group's mean was subtracted. `group`: the standard
@@ -69,15 +116,46 @@ class Training(Section):
     so that a policy may learn to be brief where it is always right, or always wrong. Groups of
     peers must differ in accuracy."""
 
+    kl_weight: float = Field(default=0.0, ge=0.0)
+    """Weight of the divergence from the reference policy, the one that training began with. Above
+    0 it is kept beside the policy, which costs its memory unless the policy is a LoRA adapter."""
+
+    entropy_weight: float = Field(default=0.0, ge=0.0)
+    """Weight of the mean entropy of our own tokens, which is then made larger."""
+
+    covariance: Covariance = "none"
+    """Restraint on the tokens whose log-prob and advantage go together most, which is where
+    entropy is lost. `clip`: some of them get no gradient (Clip-Cov). `kl`: those that moved since
+    the round's start are pulled back (KL-Cov), for which `inner_steps` must be above 1."""
+
+    covariance_share: float = Field(default=2e-4, gt=0.0, le=1.0)
+    """Share of the tokens that `covariance` acts on."""
+
+    covariance_low: float = 1.0
+    """Clip-Cov chooses among tokens whose covariance lies above this."""
+
+    covariance_high: float = 5.0
+    """And below this."""
+
+    covariance_kl_weight: float = Field(default=1.0, gt=0.0)
+    """Under KL-Cov, the weight of |log ratio| on the chosen tokens."""
+
+    mask_truncated: bool = False
+    """Leave completions that were cut off out of the loss; their rewards count in the baseline."""
+
     local_advantage: LocalAdvantage = "both"
     """What our own completions contribute. `both`: all (GRPO). `positive`: only those with a
     positive advantage, so that nothing is made less likely directly."""
 
     external_advantage: ExternalAdvantage = "positive"
     """What completions of peers contribute. `positive`: those with a positive advantage, at full
-    weight. `both`: all, as if our own policy had sampled them (the paper). `weighted`: all, under
-    truncated importance sampling, where the peer's log-probs per token are known and fit our
-    tokenizer; completions without them are treated as under `positive`. `off`: nothing."""
+    weight. `both`: all, as if our own policy had sampled them (the paper). `weighted`: all, as far
+    as the peer's log-probs allow a correction: per token under `correction` where they fit our
+    tokenizer, behind a gate where only the total is known, otherwise as `external_fallback`
+    says. `shaped`: all, with a bounded gradient (LUFFY). `off`: nothing."""
+
+    external_fallback: ExternalFallback = "positive"
+    """Under `weighted`, what a group of a peer without usable log-probs contributes."""
 
     external_baseline: ExternalBaseline = "peer_group"
     """What the reward of a peer's completion is compared with. `peer_group`: the mean of its own
@@ -85,15 +163,56 @@ class Training(Section):
     own group where we have none); divided by its own group's deviation. `union`: mean and deviation
     of all completions of that task in this round, ours and those of all peers."""
 
+    correction: Correction = "truncate"
+    """What is done with the ratio of our probability of a token to its sampler's. `truncate`: it
+    weighs the token, up to `importance_cap`. `icepop`: the same, and tokens outside
+    `correction_floor` to `importance_cap` are left out. `sequence_mask`: as `truncate`, and
+    completions whose geometric mean is outside are left out."""
+
+    local_correction: bool = False
+    """Correct our own completions, too. Of use where another engine or a lower precision samples;
+    with the engines `native` and `hf` the ratio is 1 but for rounding."""
+
     importance_cap: float = Field(default=2.0, ge=1.0)
-    """Under `weighted`, the largest factor that the ratio of our probability to the peer's may
-    give a token; it bounds what a lying peer can gain."""
+    """The largest factor that a peer's log-probs may give a token; it bounds what lying gains."""
+
+    correction_floor: float = Field(default=0.5, ge=0.0, le=1.0)
+    """The lower end of `correction`'s band; `importance_cap` is the upper."""
 
     off_policy_threshold: float = Field(default=0.5, gt=0.0)
-    """Under `weighted`, a peer's completion with a negative advantage is dropped when its tokens
-    are on average more than this many nats likelier to the peer than to us."""
+    """A corrected completion with a negative advantage is dropped when its tokens are on average
+    more than this many nats likelier to the sampler than to us."""
+
+    gate_width: float = Field(default=1.0, gt=0.0)
+    """Where only a completion's total log-prob is known, it is left out when the sampler's and ours
+    differ by more than this many nats per token of ours; otherwise the exponential of that
+    difference weighs it, up to `importance_cap`."""
+
+    shaping_scale: float = Field(default=0.1, gt=0.0, le=1.0)
+    """Under `shaped`, the probability at which a token has half the greatest credit (LUFFY's
+    gamma)."""
 
     micro_batch_tokens: int = Field(default=8192, ge=1)
     """Positions, padding included, that go through the model at once. It bounds memory and changes
     neither loss nor gradient; a single group of our own that is longer goes alone, one of a peer is
     left out."""
+
+    activation_mib: int = Field(default=0, ge=0)
+    """MiB that the activations of one micro-batch may take, by a measurement before the first
+    step; a single group that needs more recomputes its activations. 0 leaves it to
+    `micro_batch_tokens`. Whatever runs out of memory all the same is halved, and left out where
+    that doesn't help."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_preset(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping) or values.get("preset") not in PRESETS:
+            return values
+        return {**PRESETS[values["preset"]], **values}
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> Self:
+        found = contradiction(self)
+        if found is not None:
+            raise ValueError(found)
+        return self

@@ -234,6 +234,8 @@ class RemotePolicy:
             "source": scored.source,
             "rewards": self._rewards(scored),
             "excluded": sorted(scored.excluded),
+            "origin": group.publisher.hex(),
+            "total_logprobs": [_total_logprob(completion) for completion in group.completions],
             "same_tokenizer": group.policy.tokenizer_fingerprint == self.info.tokenizer_fingerprint,
             "completions": [
                 [
@@ -245,6 +247,11 @@ class RemotePolicy:
                 for completion in group.completions
             ],
         }
+
+
+def _total_logprob(completion: Completion) -> float | None:
+    """Of the whole completion; None where it is unknown."""
+    return sum(completion.logprobs) if completion.logprobs else completion.total_logprob
 
 
 def _completion(fields: Sequence[Any]) -> Completion:

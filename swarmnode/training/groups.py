@@ -7,8 +7,9 @@ before they get here. Knows nothing of questions, scores, peers' keys or the wir
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
@@ -39,6 +40,11 @@ class TrainingGroup:
     """Log-probs in nats under the policy that sampled, one per token id, None where unknown. Given
     only if the sampler's tokenizer is ours and it sampled from the whole distribution (no top-p)
     at our temperature; unfit ones are treated as unknown."""
+    total_logprobs: tuple[float | None, ...] | None = None
+    """Log-probs in nats of whole completions under the policy that sampled, whatever its tokenizer,
+    None where unknown; the end token is included where it was sampled."""
+    origin: str = ""
+    """Who sampled it, as metrics may tell peers apart: one text for each peer."""
     further_channels: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """What else completions may be paid for, by name: finite, or NaN where it could not be told.
     Not zeroed for truncated completions: a channel may be about their length."""
@@ -53,8 +59,11 @@ class TrainingGroup:
             raise ValueError("the accuracy channel is `rewards`")
         expected = len(self.completions)
         given = [len(self.truncated), *map(len, self.channels.values())]
-        if self.sampler_logprobs is not None:
-            given.append(len(self.sampler_logprobs))
+        given += [
+            len(known)
+            for known in (self.sampler_logprobs, self.total_logprobs)
+            if known is not None
+        ]
         if any(length != expected for length in given):
             raise ValueError(
                 f"{expected} completions need as many flags, rewards and log-probs, got {given}"
@@ -84,6 +93,25 @@ class TrainableModel(Protocol):
 
     def parameters(self) -> Iterator[nn.Parameter]:
         """The parameters, always in the same order; those that need no gradient stay fixed."""
+        ...
+
+
+@runtime_checkable
+class ReferenceModel(Protocol):
+    """A model that can also be what it was when training began; `kl_weight` needs one."""
+
+    def reference(self) -> AbstractContextManager[object]:
+        """While entered, `tree_hidden` and `head` are those of the reference policy."""
+        ...
+
+
+@runtime_checkable
+class RecomputingModel(Protocol):
+    """A model that can trade time for memory."""
+
+    def recomputed_activations(self) -> AbstractContextManager[object]:
+        """While entered, `tree_hidden` keeps the inputs of its layers and no more; what lies within
+        is computed again for the backward pass, which may come later. Results are the same."""
         ...
 
 

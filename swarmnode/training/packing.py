@@ -9,7 +9,7 @@ completion is predicted from the prompt's last token.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -52,15 +52,22 @@ class PackedBatch:
     """(tokens,) int64: which completion of the batch, in the order given, a token is of."""
 
 
-def micro_batches(lengths: Sequence[int], token_budget: int) -> list[list[int]]:
+def micro_batches(
+    lengths: Sequence[int],
+    token_budget: int,
+    fits: Callable[[int, int], bool] = lambda rows, longest: True,
+) -> list[list[int]]:
     """Indices of rows grouped so that rows times longest row stays within the budget.
 
     Rows of like lengths come together, the longest first; a row over the budget stands alone.
+    `fits` says of a number of rows and the longest whether another limit is kept as well.
     """
     order = sorted(range(len(lengths)), key=lambda index: lengths[index], reverse=True)
     batches: list[list[int]] = []
     for index in order:
-        if batches and lengths[batches[-1][0]] * (len(batches[-1]) + 1) <= token_budget:
+        rows = len(batches[-1]) + 1 if batches else 0
+        longest = lengths[batches[-1][0]] if batches else 0
+        if batches and longest * rows <= token_budget and fits(rows, longest):
             batches[-1].append(index)
         else:
             batches.append([index])

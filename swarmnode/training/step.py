@@ -3,9 +3,10 @@
 Holds the optimizer and nothing else that lasts. The model, its settings and the sampling
 temperature come by constructor; packing, advantages and losses are pure functions next door.
 Invariants: micro-batches change neither loss nor gradient, because gradients of sums are added up
-and divided once by the round's token count; without a live group, or with a gradient that isn't
-finite, parameters and optimizer state stay as they are; the old policy is the one at the start of
-the round. Source: Algorithm 1 of the swarm sampling paper (arXiv 2509.08721).
+and divided once by the round's count; without a live group, or with a gradient that isn't finite,
+parameters and optimizer state stay as they are; the old policy is the one at the start of the
+round; what a step does follows from the count of steps before it, so that resuming is exact.
+Source: Algorithm 1 of the swarm sampling paper (arXiv 2509.08721).
 """
 
 from __future__ import annotations
@@ -16,25 +17,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from swarmnode.config.training import Training
 from swarmnode.training.channels import ACCURACY_ALONE, ChannelSpread
-from swarmnode.training.groups import StepReport, TrainableModel, TrainingGroup
-from swarmnode.training.losses import (
-    clipped_loss,
-    off_policy_keep,
-    token_statistics,
-    truncated_importance_weights,
-)
-from swarmnode.training.metrics import (
-    group_metrics,
-    kept_tokens,
-    length_metrics,
-    token_metrics,
-    token_record,
-)
-from swarmnode.training.plan import TrainingBatch, plan_round, training_batches
+from swarmnode.training.groups import ReferenceModel, StepReport, TrainableModel, TrainingGroup
+from swarmnode.training.memory import ActivationCost, measured_cost
+from swarmnode.training.metrics import group_metrics, length_metrics
+from swarmnode.training.passes import DROPPED, OUT_OF_MEMORY, RoundPasses
+from swarmnode.training.plan import plan_round
+from swarmnode.training.records import divisor, token_metrics
+from swarmnode.training.schedule import learning_rate
 
 SKIPPED_DEAD = "steps/skipped_no_live_group"
 SKIPPED_NONFINITE = "steps/skipped_nonfinite_gradient"
@@ -44,6 +37,8 @@ class Trainer:
     """Trains one policy; a step changes the model's parameters in place.
 
     `temperature` is what the completions were sampled at; all log-probs are taken at it.
+    `longest` is the most tokens that a completion may have, which `normalization` = `constant`
+    needs. Raises ValueError where the settings need what isn't there.
     """
 
     def __init__(
@@ -52,23 +47,25 @@ class Trainer:
         settings: Training,
         temperature: float,
         channel_weights: Mapping[str, float] = ACCURACY_ALONE,
+        longest: int | None = None,
     ) -> None:
         if temperature <= 0.0:
             raise ValueError(f"the sampling temperature must be positive, got {temperature}")
+        if settings.kl_weight > 0.0 and not isinstance(model, ReferenceModel):
+            raise ValueError("training.kl_weight above 0 needs a policy that keeps a reference")
+        if longest is None and settings.normalization == "constant":
+            raise ValueError("training.normalization = constant needs the longest completion")
         self._model = model
         self._settings = settings
         self._temperature = temperature
         self._channel_weights = dict(channel_weights)
         self._spread = ChannelSpread()
+        self._longest = longest or 1
         self._parameters = [one for one in model.parameters() if one.requires_grad]
-        self._optimizer = torch.optim.AdamW(
-            self._parameters,
-            lr=settings.learning_rate,
-            weight_decay=settings.weight_decay,
-            fused=True,
-        )
+        self._optimizer = _optimizer(self._parameters, settings)
         self._device = self._parameters[0].device
         self._steps = 0
+        self._cost: ActivationCost | None = None
 
     @property
     def steps(self) -> int:
@@ -80,8 +77,17 @@ class Trainer:
         plan = plan_round(groups, self._settings, self._channel_weights, self._spread)
         self._spread = plan.spread
         metrics = {**group_metrics(plan.counts), **length_metrics(groups), **plan.channels}
-        batches = training_batches(plan.rows, self._settings.micro_batch_tokens, self._device)
-        return self._inner_steps(batches, metrics)
+        if self._settings.activation_mib and self._cost is None:
+            self._cost = measured_cost(self._model, self._device)
+        passes = RoundPasses(
+            self._model,
+            self._settings,
+            self._temperature,
+            self._longest,
+            plan.rows,
+            self._cost,
+        )
+        return self._inner_steps(passes, metrics)
 
     def state_dict(self) -> dict[str, Any]:
         """All that lasts but the model's parameters; the optimizer's state is in torch's form."""
@@ -98,99 +104,59 @@ class Trainer:
         self._steps = int(state["steps"])
         self._spread = ChannelSpread.from_values(state.get("channel_spread", {}))
 
-    def _inner_steps(
-        self, batches: Sequence[TrainingBatch], metrics: dict[str, float]
-    ) -> StepReport:
-        old: list[Tensor] = []
+    def _inner_steps(self, passes: RoundPasses, metrics: dict[str, float]) -> StepReport:
         records: list[Tensor] = []
         norms: list[float] = []
         steps_before = self._steps
-        skipped = None if batches else SKIPPED_DEAD
+        skipped: str | None = None
         while skipped is None and len(norms) < self._settings.inner_steps:
-            self._optimizer.zero_grad(set_to_none=True)
-            # The first inner step sees every batch under the policy at the start of the round.
-            passes = [
-                self._backward(batch, old[index] if norms else None)
-                for index, batch in enumerate(batches)
-            ]
-            old = old or [logprobs for _, logprobs in passes]
-            norm, skipped = self._apply([record for record, _ in passes])
-            records += [record for record, _ in passes]
-            norms.append(norm)
+            made = passes.gradients(self._steps)
+            norm, skipped = self._apply(made) if made else (0.0, SKIPPED_DEAD)
+            if made:
+                records += made
+                norms.append(norm)
         self._optimizer.zero_grad(set_to_none=True)
         taken = self._steps - steps_before
         metrics |= {name: float(name == skipped) for name in (SKIPPED_DEAD, SKIPPED_NONFINITE)}
+        metrics |= {name: float(passes.counts[name]) for name in (OUT_OF_MEMORY, DROPPED)}
         metrics["steps/taken"] = float(taken)
         if norms:
-            metrics |= token_metrics(torch.cat(records, dim=1), inner_steps=len(norms))
+            cap = self._settings.importance_cap
+            metrics |= token_metrics(torch.cat(records, dim=1), inner_steps=len(norms), cap=cap)
             metrics["grad_norm"] = sum(norms) / len(norms)
             metrics["learning_rate"] = self._optimizer.param_groups[0]["lr"]
         finite = {name: value for name, value in metrics.items() if math.isfinite(value)}
         return StepReport(finite, stepped=taken > 0)
 
-    def _backward(self, batch: TrainingBatch, old: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Adds the gradient of the summed loss; what each token did, and its log-prob."""
-        packed, settings = batch.packed, self._settings
-        hidden = self._model.tree_hidden(packed.token_ids, packed.positions, packed.segments)
-        logits = self._model.head(hidden.flatten(0, 1).index_select(0, packed.predictors))
-        tokens = token_statistics(
-            logits, packed.predictor_of_token, packed.targets, self._temperature
-        )
-        logprobs = tokens.logprobs.detach()
-        frozen = logprobs if old is None else old
-        weights, keep = self._corrections(batch, frozen)
-        loss = clipped_loss(
-            tokens.logprobs, frozen, batch.advantages, settings.clip_low, settings.clip_high
-        )
-        losses = loss.losses * (weights * keep)
-        losses.sum().backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        record = token_record(
-            losses=losses.detach(),
-            keep=keep,
-            entropies=tokens.entropies,
-            low_clipped=loss.low_clipped,
-            high_clipped=loss.high_clipped,
-            logprobs=logprobs,
-            sampler_logprobs=batch.sampler_logprobs,
-            external=batch.external,
-            weights=weights,
-            weighted=batch.weighted,
-        )
-        return record, logprobs
-
-    def _corrections(self, batch: TrainingBatch, old: Tensor) -> tuple[Tensor, Tensor]:
-        """Importance weight of each token and whether it stays (1.0 or 0.0)."""
-        ones = torch.ones_like(old)
-        if not batch.any_weighted:
-            return ones, ones
-        weights = truncated_importance_weights(
-            old, batch.sampler_logprobs, self._settings.importance_cap
-        )
-        keep = off_policy_keep(
-            batch.advantages,
-            old,
-            batch.sampler_logprobs,
-            batch.packed.completion_of_token,
-            self._settings.off_policy_threshold,
-        )
-        return weights.where(batch.weighted, ones), (keep | ~batch.weighted).to(old.dtype)
-
     def _apply(self, records: Sequence[Tensor]) -> tuple[float, str | None]:
         """Steps on the mean gradient; its norm, and the metric to raise if it was no step."""
         gradients = [one.grad for one in self._parameters if one.grad is not None]
         summed = torch.nn.utils.get_total_norm(gradients)
-        length, tokens = torch.stack([summed, kept_tokens(records)]).tolist()
-        if tokens == 0.0:
+        length, count = torch.stack([summed, divisor(records)]).tolist()
+        if count == 0.0:
             return 0.0, SKIPPED_DEAD
-        norm = length / tokens
+        norm = length / count
         if not math.isfinite(norm):
             return norm, SKIPPED_NONFINITE
-        scale = min(1.0, self._settings.gradient_clip / max(norm, 1e-12)) / tokens
+        scale = min(1.0, self._settings.gradient_clip / max(norm, 1e-12)) / count
         for gradient in gradients:
             gradient.mul_(scale)
-        warmup = max(1, self._settings.warmup_steps)
         for group in self._optimizer.param_groups:
-            group["lr"] = self._settings.learning_rate * min(1.0, (self._steps + 1) / warmup)
+            group["lr"] = learning_rate(self._settings, self._steps)
         self._optimizer.step()
         self._steps += 1
         return norm, None
+
+
+def _optimizer(parameters: Sequence[nn.Parameter], settings: Training) -> torch.optim.AdamW:
+    """AdamW, fused where torch has it for the device."""
+
+    def made(fused: bool) -> torch.optim.AdamW:
+        return torch.optim.AdamW(
+            parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=fused
+        )
+
+    try:
+        return made(fused=True)
+    except RuntimeError:
+        return made(fused=False)

@@ -20,12 +20,8 @@ from trl.trainer.utils import entropy_from_logits, nanstd, selective_log_softmax
 from swarmnode.config.training import Training
 from swarmnode.training import Trainer, TrainingGroup
 from swarmnode.training.advantages import group_advantages, mean_and_deviation
-from swarmnode.training.losses import (
-    clipped_loss,
-    off_policy_keep,
-    token_statistics,
-    truncated_importance_weights,
-)
+from swarmnode.training.corrections import off_policy_keep, truncated_importance_weights
+from swarmnode.training.losses import clipped_loss, token_statistics
 from tests.unit.training_support import TinyLlama, captured_step, make_groups
 
 TEMPERATURE = 0.7
@@ -136,7 +132,7 @@ def test_the_clipped_loss_its_gradient_and_its_clip_ratios_are_trls(
     ours = tokens["current"][chosen].clone().requires_grad_()
     advantages = tokens["advantages"].unsqueeze(1).expand(-1, 7)[chosen]
     result = clipped_loss(
-        ours, tokens["old"][chosen], advantages, SETTINGS.clip_low, SETTINGS.clip_high
+        ours - tokens["old"][chosen], advantages, SETTINGS.clip_low, SETTINGS.clip_high
     )
     loss = result.losses.mean()
     loss.backward()  # type: ignore[no-untyped-call]
@@ -179,7 +175,7 @@ def test_importance_weights_and_the_off_policy_mask_enter_the_loss_as_in_trl(
         "importance_sampling_ratio": padded,
     }
     theirs = trl_loss(trainer, tokens["old"], inputs)
-    result = clipped_loss(old, old, advantages, SETTINGS.clip_low, SETTINGS.clip_high)
+    result = clipped_loss(0.0 * old, advantages, SETTINGS.clip_low, SETTINGS.clip_high)
     # TRL leaves dropped tokens in the denominator; our step divides by the kept ones alone.
     torch.testing.assert_close((result.losses * weights * keep).mean(), theirs)
 

@@ -27,7 +27,9 @@ def described(*completions: list[Any], source: str = "external", **changes: Any)
     rewards = [1.0, *[0.0] * (len(completions) - 1)]
     standard = {"prompt": "2 + 2 =", "task": "a", "source": source, "same_tokenizer": True}
     given = {"rewards": rewards, "completions": list(completions), "excluded": []}
-    return {**standard, **given, **changes}
+    totals = [sum(logprobs) if logprobs else None for _, _, _, logprobs in completions]
+    known = {"origin": "peer", "total_logprobs": totals}
+    return {**standard, **given, **known, **changes}
 
 
 def test_a_peers_token_ids_are_never_taken() -> None:
@@ -93,7 +95,7 @@ def test_text_longer_in_our_tokens_than_its_claim_is_left_out_and_counted() -> N
     assert trained["version"] == 1
 
 
-@pytest.mark.parametrize("external_advantage", ["positive", "both", "weighted", "off"])
+@pytest.mark.parametrize("external_advantage", ["positive", "both", "weighted", "shaped", "off"])
 @pytest.mark.parametrize("baseline", ["peer_group", "receiver_task_mean", "union"])
 def test_odd_groups_neither_raise_nor_spoil_the_weights(
     external_advantage: str, baseline: str

@@ -50,6 +50,8 @@ def recorded(number: int) -> dict[str, Any]:
         "rewards": [1.0, 0.0, 0.0, 1.0],
         "excluded": [],
         "same_tokenizer": True,
+        "origin": "peer",
+        "total_logprobs": [None] * 4,
         "completions": [[text, "stop", None, None] for text in texts],
     }
 

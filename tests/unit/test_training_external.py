@@ -16,6 +16,7 @@ from swarmnode.training import METRICS, Trainer, TrainingGroup
 from swarmnode.training.plan import plan_round
 from tests.unit.training_support import (
     TinyLlama,
+    VersatileLlama,
     make_group,
     make_groups,
     naive_logprobs,
@@ -160,7 +161,14 @@ def test_completions_without_tokens_are_left_out() -> None:
 def test_every_reported_metric_is_documented_and_every_documented_one_reported() -> None:
     own = [with_sampler(group, 0.0) for group in make_groups(13, 2)]
     foreign = [with_sampler(group, 0.1) for group in make_groups(14, 2, "external")]
-    _, metrics = step_gradient([*own, *foreign], settings(external_advantage="weighted"))
+    chosen = settings(
+        external_advantage="weighted",
+        local_correction=True,
+        kl_weight=0.1,
+        covariance="clip",
+        covariance_low=-9.0,
+    )
+    metrics = Trainer(VersatileLlama(), chosen, 1.0).step([*own, *foreign]).metrics
     assert set(metrics) == set(METRICS)
     assert metrics["sampling/sampling_logp_difference/max"] < 1e-4
 

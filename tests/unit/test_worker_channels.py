@@ -20,7 +20,8 @@ def test_with_accuracy_alone_no_channel_is_told_of() -> None:
 def test_a_local_groups_lengths_are_those_of_its_token_ids_and_a_peers_those_of_its_text() -> None:
     host = hosted(length={"weight": 1.0, "form": "step", "target_tokens": 3})
     completions = [["7", "stop", [5, 6, 7, 8], None], ["8", "stop", [5, 1], None]]
-    peers = recorded(2) | {"rewards": [1.0, 0.0], "completions": completions}
+    known = {"rewards": [1.0, 0.0], "completions": completions, "total_logprobs": [None, None]}
+    peers = recorded(2) | known
     local = peers | {"source": "local"}
     # From a peer the same texts have two tokens each, whatever it says they have.
     for group, paid in ((local, (0.0, 1.0)), (peers, (1.0, 1.0))):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
+from torch.utils.checkpoint import checkpoint
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from swarmnode.config.training import Training
@@ -60,6 +63,37 @@ class TinyLlama:
     def vector(self) -> Tensor:
         """All parameters in one vector."""
         return torch.cat([one.detach().flatten().clone() for one in self.parameters()])
+
+
+class VersatileLlama(TinyLlama):
+    """The same with what a policy may be able to do besides: a reference, and recomputation."""
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__(seed)
+        self.start = copy.deepcopy(self.llama)
+        self.recomputing = False
+        self.recomputed = 0
+        """Forward passes under recomputation."""
+
+    @contextmanager
+    def reference(self) -> Iterator[None]:
+        now, self.llama = self.llama, self.start
+        yield
+        self.llama = now
+
+    @contextmanager
+    def recomputed_activations(self) -> Iterator[None]:
+        self.recomputing = True
+        yield
+        self.recomputing = False
+
+    def tree_hidden(self, token_ids: Tensor, positions: Tensor, segments: Tensor) -> Tensor:
+        if not self.recomputing:
+            return super().tree_hidden(token_ids, positions, segments)
+        self.recomputed += 1
+        plain = super().tree_hidden
+        hidden: Tensor = checkpoint(plain, token_ids, positions, segments, use_reentrant=False)
+        return hidden
 
 
 def make_group(
