@@ -93,6 +93,8 @@ def _network(network: NetworkStatus) -> Iterator[tuple[str, str]]:
         return
     last = network.last_acknowledgement_seconds
     peers = counted(network.peers, "peer")
+    if network.strangers:
+        peers += f" ({network.strangers} without the key of this swarm)"
     yield (
         "network",
         (

@@ -21,6 +21,7 @@ def health_of(member: Membership, clock: Clock) -> dict[str, Any]:
         "addresses": list(peer.addresses),
         "reachable": member.company.reachable,
         "peers": len(connected),
+        "strangers": sum(map(member.sealing.is_stranger, connected)) if member.sealing else 0,
         "known_announcements": len(member.known),
         "last_acknowledgement_seconds": None if last is None else max(0.0, now - last),
         "restarts": peer.restarts,

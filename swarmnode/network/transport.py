@@ -33,6 +33,7 @@ UNKNOWN_HEALTH: Mapping[str, Any] = {
     "addresses": [],
     "reachable": None,
     "peers": 0,
+    "strangers": 0,
     "known_announcements": 0,
     "last_acknowledgement_seconds": None,
     "restarts": 0,
@@ -48,8 +49,9 @@ UNKNOWN_HEALTH: Mapping[str, Any] = {
 """Health of which nothing is known yet; all values are plain.
 
 `state` is starting, alone, connected or down; `reachable` a bool or None (unknown); `peers` those
-connected; `last_acknowledgement_seconds` an age or None (never); `swarm_size` an estimate, and
-`shard_level` the bits of prefix that follow, by which announcements are spread over the DHT;
+connected, `strangers` those of them that are no members of a private swarm;
+`last_acknowledgement_seconds` an age or None (never); `swarm_size` an estimate, and `shard_level`
+the bits of prefix that follow, by which announcements are spread over the DHT;
 `clock_offset_seconds` the median of the peers' clocks minus ours or None (unknown); `bootstrap`
 mappings of address, connected and failures; `next_attempt_seconds` until one of those that are not
 connected is dialled, or None (all are, or unknown); `error` one line, empty for none.

@@ -122,7 +122,8 @@ NETWORK_WARNABLES: tuple[Warnable, ...] = (
         "Nobody else in the swarm",
         _without_company,
         lambda f: "Peers answer, but no other node was heard of in this swarm lately.",
-        "Nothing: whoever comes is found.",
+        "Nothing: whoever comes is found. If others should be here, compare the swarm's id in "
+        "`swarmnode status`: other rules, or another key, are another swarm.",
         "peers answer, and no other node of the swarm is heard of",
     ),
     Warnable(

@@ -129,6 +129,10 @@ class NetworkStatus(Part):
     """Whether others can dial us; None while unknown."""
     peers: int = 0
     """Connected now."""
+    strangers: int = 0
+    """Those of them that are no members of this private swarm, as far as they have shown it."""
+    unopened: Mapping[str, int] = Field(default_factory=dict)
+    """What did not open under a private swarm's key, since the start, by protocol and reason."""
     known_announcements: int = 0
     swarm_size: float = 0.0
     """Estimated nodes that publish, this one included; 0.0 before any was heard of."""

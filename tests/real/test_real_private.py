@@ -51,10 +51,14 @@ def test_two_members_train_on_each_others_groups_and_an_outsider_hears_of_nobody
         swarms = [status.swarm for status in statuses]
         assert [each.private for each in swarms if each] == [True, True, False]
         assert len({each.id for each in swarms if each}) == 2
-        told = bootstrap.status()
-        assert told
+        told = until(
+            lambda: (found := bootstrap.status()) and found.network.strangers == 1 and found,
+            patience(20),
+            "the bootstrap peer knows who is no member",
+        )
         assert told.swarm
         assert told.swarm.private
+        assert told.network.peers == 3
         names = [status.node.public_key[:16] for status in statuses]
         for member, other in zip(members, names[1::-1], strict=True):
             assert {peer for report in member.reports() for peer in report.sources} == {other}

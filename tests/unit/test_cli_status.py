@@ -176,6 +176,19 @@ def test_status_is_one_screen_that_shows_strangers_text_escaped(
         assert words in shown
 
 
+def test_status_of_a_private_swarm_says_so_and_who_connected_has_no_key(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    swarm = SwarmStatus(id="cd" * 32, name="friends", private=True)
+    network = DOCUMENT.network.model_copy(update={"strangers": 2})
+    document = DOCUMENT.model_copy(update={"swarm": swarm, "network": network})
+    with node(home, status=document.as_json()):
+        assert run(monkeypatch, "status") == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "private swarm friends, id cdcdcd" in shown
+    assert "6 peers (2 without the key of this swarm)" in shown
+
+
 def test_status_as_json_is_the_document(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -94,7 +94,10 @@ def test_members_train_on_each_others_bundles_and_outsiders_hear_of_nobody() -> 
             for number in OUTSIDERS:
                 assert fake.health(fake.members[number])["state"] == "connected"
                 assert fake.health(fake.members[number])["restarts"] == 0
-            unopened = fake.health(fake.members[1])["unopened"]
+            health = fake.health(fake.members[1])
+            assert (health["peers"], health["strangers"]) == (4, 2)
+            assert fake.health(fake.members[4])["strangers"] == 0, "a public swarm has none"
+            unopened = health["unopened"]
             assert unopened[f"{DISCOVER_PROTOCOL}/request/seal"] > 0
             assert fake.members[1].serving.counts["discover/ok"] > 0
 

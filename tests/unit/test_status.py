@@ -145,12 +145,14 @@ def test_what_the_transport_says_becomes_the_networks_part_and_facts() -> None:
         "reachable": False, "peers": 0, "known_announcements": 3, "restarts": 1,
         "last_acknowledgement_seconds": None, "swarm_size": 1.4, "looks": {"full": 3},
         "clock_offset_seconds": 0.5,
+        "strangers": 2, "unopened": {"/swarmnode/fetch/1/request/seal": 7},
         "next_attempt_seconds": 5.0, "bytes_in": 10, "bytes_out": 20, "error": "",
         "bootstrap": [{"address": "/ip4/10.0.0.1/tcp/1", "connected": False, "failures": 2}],
     }  # fmt: skip
     network = NetworkStatus.of(health, state_seconds=42.0)
     assert (network.state, network.state_seconds, network.bytes_out) == ("alone", 42.0, 20)
     assert network.bootstrap[0].failures == 2
+    assert (network.strangers, sum(network.unopened.values())) == (2, 7)
     facts = network.told_in(Facts(round_seconds=9.0))
     assert facts == replace(
         Facts(round_seconds=9.0), network_state="alone", network_state_seconds=42.0, peers=0,

@@ -103,6 +103,14 @@ def test_the_largest_valid_group_stays_within_the_bound() -> None:
     assert _peak(wire.decode_group, data) <= 8 * len(data) + 2**20
 
 
+def test_opening_the_largest_sealed_message_stays_within_the_bound() -> None:
+    secret, talk = wire.SwarmSecret(bytes(32)), wire.Exchange("/swarmnode/offer/1", "a", "b")
+    sealed = secret.seal_request(talk, bytes(wire.RESPONSE_BYTES_MAX))
+    for data in (sealed, sealed[:-1], sealed + bytes(1), sealed * 4):
+        peak = _peak(lambda data: secret.open_request(talk, data), data)
+        assert peak <= 8 * len(data) + 2**20
+
+
 def test_every_golden_vector_stays_within_the_bound() -> None:
     for name in ("groups.json", "envelopes.json", "messages.json"):
         content = json.loads((FOLDER / name).read_text())
