@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from swarmnode.cli.choosing import swarm_of
+from swarmnode.observe.status import StatusDocument
 from swarmproto import generate_swarm_key
 from tests.real.real_support import (
     assert_no_round_lost,
@@ -51,11 +52,12 @@ def test_two_members_train_on_each_others_groups_and_an_outsider_hears_of_nobody
         swarms = [status.swarm for status in statuses]
         assert [each.private for each in swarms if each] == [True, True, False]
         assert len({each.id for each in swarms if each}) == 2
-        told = until(
-            lambda: (found := bootstrap.status()) and found.network.strangers == 1 and found,
-            patience(20),
-            "the bootstrap peer knows who is no member",
-        )
+
+        def knows_the_stranger() -> StatusDocument | None:
+            found = bootstrap.status()
+            return found if found and found.network.strangers == 1 else None
+
+        told = until(knows_the_stranger, patience(20), "the bootstrap peer knows the stranger")
         assert told.swarm
         assert told.swarm.private
         assert told.network.peers == 3
