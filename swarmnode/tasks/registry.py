@@ -14,6 +14,9 @@ from swarmnode.tasks.levels import LEVELS
 from swarmnode.tasks.native import NativeSource
 from swarmnode.tasks.other_tasks import DEFAULT, ENABLED, REFUSED
 
+NEAR = 3
+"""Names at most that are offered in place of an unknown one."""
+
 
 def levels_of(task: str) -> Sequence[str]:
     """The names of the task's levels.
@@ -27,8 +30,8 @@ def levels_of(task: str) -> Sequence[str]:
     if task in ENABLED:
         return (DEFAULT,)
     names = sorted({*LEVELS, *ENABLED})
-    close = get_close_matches(task, names, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(LEVELS)}"
+    close = " or ".join(map(repr, get_close_matches(task, names, n=NEAR)))
+    hint = f"did you mean {close}?" if close else f"choose one of {', '.join(LEVELS)}"
     raise UnknownTask(f"unknown task {task!r}; {hint}")
 
 

@@ -97,6 +97,8 @@ ADDRESS = "/ip4/192.0.2.7/tcp/4001/p2p/12D3KooWJC2FpPvy3FA4EdmWMnLNSU6ukUgGABhkP
         ("bootstrap --listen /ip6/::/tcp/4001", 2, "Give --accept-risk"),
         ("bootstrap strangers", 3, "there are: friends"),
         ("bootstrap --config absent.toml", 3, "absent.toml cannot be read"),
+        ("swarm new x --task base_conversoin", 2, "did you mean 'base_conversion'?"),
+        ("swarm new x --task gcd:easy", 2, "has no level 'easy'; choose --task gcd:default"),
         ("swarm new x --bootstrap nonsense", 2, "is no bootstrap address; they look like"),
         ("swarm new x --out /proc/swarm.toml", 3, "/proc/swarm.toml cannot be written"),
         ("swarm join absent.toml", 3, "absent.toml cannot be read"),
