@@ -141,9 +141,7 @@ def test_fingerprints_differ_between_levels_and_not_between_swarms() -> None:
 def test_an_unknown_task_is_answered_with_the_nearest_names() -> None:
     with pytest.raises(UnknownTask, match=r"^unknown task 'base_convertion'; did you mean 'base_c"):
         check("base_convertion", EASY)
-    with pytest.raises(
-        UnknownTask, match=r"did you mean 'basic_arithmetic' or 'decimal_arithmetic' "
-    ):
+    with pytest.raises(UnknownTask, match=r"'basic_arithmetic' or 'decimal_arithmetic'"):
         check("arithmetic", EASY)
     with pytest.raises(UnknownTask, match=r"choose one of arc_1d, base_conversion"):
         check("zzzzzz", EASY)
