@@ -58,7 +58,8 @@ async def _live(
     network: Network, home: Home, identity: Identity, swarm: SwarmFile, say: Say
 ) -> None:
     stopping, clock = Stopping(GRACE_SECONDS, "stopping"), SystemClock()
-    peers_file = home.path / "saved_peers"
+    # By swarm: where to begin is told to whoever asks.
+    peers_file = home.path / f"saved_peers-{swarm.swarm_id.hex()[:16]}"
     order = network_order(network, home, identity, swarm, _read(peers_file))
     async with AsyncExitStack() as stack:
         transport = RemoteTransport(

@@ -13,6 +13,7 @@ import math
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import structlog
@@ -117,10 +118,14 @@ async def _live(plan: Plan) -> None:
 
 
 async def _remote(plan: Plan, store: Store, clock: SystemClock) -> RemoteTransport:
-    saved_peers = await store.saved_peers()
+    swarm_id = plan.swarm.swarm_id
+    saved_peers = await store.saved_peers(swarm_id)
     order = network_order(plan.settings.network, plan.home, plan.identity, plan.swarm, saved_peers)
     return RemoteTransport(
-        order, clock, on_saved_peers=store.keep_saved_peers, log_folder=plan.home.log
+        order,
+        clock,
+        on_saved_peers=partial(store.keep_saved_peers, swarm_id),
+        log_folder=plan.home.log,
     )
 
 

@@ -58,6 +58,16 @@ MIGRATIONS = (
             address TEXT NOT NULL
         ) STRICT""",
     ),
+    (
+        # Which swarm the ones so far belong to is not known.
+        "DROP TABLE saved_peers",
+        """CREATE TABLE saved_peers (
+            swarm BLOB NOT NULL,
+            position INTEGER NOT NULL,
+            address TEXT NOT NULL,
+            PRIMARY KEY (swarm, position)
+        ) STRICT""",
+    ),
 )
 
 

@@ -129,9 +129,12 @@ class Store:
         job = tables.upsert_window(public_key, data, self._limits.replay_windows)
         self._writer.put(job, len(data))
 
-    def keep_saved_peers(self, addresses: Sequence[str]) -> None:
-        """Keep the addresses of good peers, best first, in place of those that were."""
-        job = tables.replace_saved_peers(tuple(addresses))
+    def keep_saved_peers(self, swarm_id: bytes, addresses: Sequence[str]) -> None:
+        """Keep the addresses of good peers of a swarm, best first, in place of those that were.
+
+        No other swarm's strangers hear of them: where to begin is told to whoever asks.
+        """
+        job = tables.replace_saved_peers(swarm_id, tuple(addresses))
         self._writer.put(job, sum(map(len, addresses)))
 
     async def rounds(self, count: int) -> Sequence[StoredRound]:
@@ -154,9 +157,11 @@ class Store:
         """Replay windows by public key, the one used longest ago first."""
         return await self._read(tables.select_windows, {})
 
-    async def saved_peers(self) -> Sequence[str]:
-        """Addresses of good peers, best first."""
-        return await self._read(tables.select_saved_peers, ())
+    async def saved_peers(self, swarm_id: bytes) -> Sequence[str]:
+        """Addresses of good peers of a swarm, best first."""
+        return await self._read(
+            lambda connection: tables.select_saved_peers(connection, swarm_id), ()
+        )
 
     async def reserve_sequence(self, public_key: bytes, at_least: int, count: int) -> int:
         """The first of `count` sequence numbers of a key that nobody is given again.

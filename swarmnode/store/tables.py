@@ -175,20 +175,22 @@ def select_windows(connection: sqlite3.Connection) -> dict[bytes, ReplayWindow]:
     return dict(_readable(rows, lambda key, data: (key, ReplayWindow.from_bytes(data))))
 
 
-def replace_saved_peers(addresses: Sequence[str]) -> Job:
-    """All at once."""
-    rows = list(enumerate(addresses))
+def replace_saved_peers(swarm_id: bytes, addresses: Sequence[str]) -> Job:
+    """All of one swarm at once."""
+    rows = [(swarm_id, position, address) for position, address in enumerate(addresses)]
 
     def job(connection: sqlite3.Connection) -> None:
-        connection.execute("DELETE FROM saved_peers")
-        connection.executemany("INSERT INTO saved_peers VALUES (?, ?)", rows)
+        connection.execute("DELETE FROM saved_peers WHERE swarm = ?", (swarm_id,))
+        connection.executemany("INSERT INTO saved_peers VALUES (?, ?, ?)", rows)
 
     return job
 
 
-def select_saved_peers(connection: sqlite3.Connection) -> Sequence[str]:
-    """In the order they were kept."""
-    rows = connection.execute("SELECT address FROM saved_peers ORDER BY position")
+def select_saved_peers(connection: sqlite3.Connection, swarm_id: bytes) -> Sequence[str]:
+    """Of one swarm, in the order they were kept."""
+    rows = connection.execute(
+        "SELECT address FROM saved_peers WHERE swarm = ? ORDER BY position", (swarm_id,)
+    )
     return [address for (address,) in rows]
 
 

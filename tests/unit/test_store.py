@@ -89,7 +89,7 @@ def record_one_of_each(store: Store) -> None:
     store.record_peer(PEER)
     store.record_event(EVENT)
     store.keep_window(KEY, WINDOW)
-    store.keep_saved_peers(["/a", "/b"])
+    store.keep_saved_peers(SWARM, ["/a", "/b"])
 
 
 async def everything(store: Store) -> tuple[object, ...]:
@@ -99,7 +99,7 @@ async def everything(store: Store) -> tuple[object, ...]:
         list(await store.peers(9)),
         list(await store.events(9)),
         dict(await store.windows()),
-        list(await store.saved_peers()),
+        list(await store.saved_peers(SWARM)),
     )
 
 
@@ -124,10 +124,21 @@ def test_a_later_record_takes_the_place_of_the_former(store: Store) -> None:
     later = replace(PEER, last_seen=4.0, counts={"accepted": 4}, mutes=2, why="again")
     store.record_peer(replace(later, first_seen=4.0))
     store.keep_window(KEY, WINDOW.accepting(6, b"c" * 32))
-    store.keep_saved_peers(["/c"])
+    store.keep_saved_peers(SWARM, ["/c"])
     assert run(store.peers(9)) == [later]
     assert run(store.windows()) == {KEY: WINDOW.accepting(6, b"c" * 32)}
-    assert run(store.saved_peers()) == ["/c"]
+    assert run(store.saved_peers(SWARM)) == ["/c"]
+
+
+def test_each_swarm_has_saved_peers_of_its_own(store: Store) -> None:
+    private = bytes(reversed(SWARM[:-1])) + b"p"
+    store.keep_saved_peers(SWARM, ["/a", "/b"])
+    assert run(store.saved_peers(private)) == []
+    store.keep_saved_peers(private, ["/c"])
+    assert run(store.saved_peers(SWARM)) == ["/a", "/b"]
+    assert run(store.saved_peers(private)) == ["/c"]
+    store.keep_saved_peers(SWARM, [])
+    assert run(store.saved_peers(private)) == ["/c"]
 
 
 def test_only_the_newest_are_kept(places: Places) -> None:
@@ -353,6 +364,24 @@ def test_damaged_reserved_numbers_are_set_aside_and_start_elsewhere(places: Plac
         spent = json.loads(whole.partition(b"\n")[2])["indices"].values()
         assert indices(store) not in range(min(spent) - 256, max(spent))
         assert store.close()
+
+
+def test_a_database_of_the_first_version_goes_on_with_everything_but_saved_peers(
+    places: Places,
+) -> None:
+    connection = sqlite3.connect(places.database)
+    for statement in MIGRATIONS[0]:
+        connection.execute(statement)
+    connection.execute("INSERT INTO migrations VALUES (1)")
+    connection.execute("INSERT INTO saved_peers VALUES (0, '/of some swarm')")
+    connection.execute("INSERT INTO events VALUES (1, 2.0, 'stopped', 'in order')")
+    connection.execute("PRAGMA user_version = 1")
+    connection.commit()
+    connection.close()
+    store = places.open()
+    assert run(store.saved_peers(SWARM)) == []
+    assert [each.name for each in run(store.events(9))] == ["stopped"]
+    assert store.close()
 
 
 def test_a_newer_database_is_left_alone(places: Places) -> None:
