@@ -34,8 +34,7 @@ class Sealing:
         self._clock = clock
         self._strangers: OrderedDict[str, float] = OrderedDict()
         self.counts: Counter[str] = Counter()
-        """What did not open, as PROTOCOL/request/REASON or PROTOCOL/response/REASON; `record`s
-        too."""
+        """What did not open: PROTOCOL/request/REASON, PROTOCOL/response/REASON, record/REASON."""
 
     def is_stranger(self, peer_id: str) -> bool:
         """Whether this peer has lately shown that it is no member."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 import traceback
@@ -10,12 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 import swarmproto as wire
 from swarmproto import Exchange, SwarmSecret, WireError
-from swarmproto.streams import framed
 
 FOLDER = Path(__file__).parents[2] / "protocol" / "vectors"
 SEALING: dict[str, Any] = json.loads((FOLDER / "sealing.json").read_text(encoding="utf-8"))
@@ -72,13 +68,6 @@ def test_what_follows_from_the_key_is_that_of_the_vectors() -> None:
         assert SECRET.subkey(bytes.fromhex(row["place_id"]), row["public"]) == row["subkey"]
     assert wire.swarm_id(RULES, SECRET).hex() == SEALING["swarm_id"]
     assert wire.swarm_id(RULES).hex() == SEALING["public_swarm_id"]
-
-
-def test_ids_follow_from_the_specification_alone() -> None:
-    info = framed(b"swarmnode/1/private/commitment")
-    commitment = HKDF(hashes.SHA256(), 32, None, info).derive(KEY)
-    parts = framed(b"swarmnode/1/private-swarm-rules", bytes.fromhex(SEALING["rules"]), commitment)
-    assert hashlib.sha256(parts).hexdigest() == SEALING["swarm_id"]
 
 
 def test_equal_rules_are_another_swarm_under_every_key_and_under_none() -> None:

@@ -4,17 +4,21 @@ It imports nothing of swarmproto. It is as strict as reading valid bytes needs, 
 """
 
 import hashlib
+import hmac
 import json
 import re
 import struct
 from pathlib import Path
 from typing import Any
 
+from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 PROTOCOL = Path(__file__).parents[2] / "protocol"
 HASHES = json.loads((PROTOCOL / "vectors" / "hashes.json").read_text())
 ENVELOPES = json.loads((PROTOCOL / "vectors" / "envelopes.json").read_text())
+SEALING = json.loads((PROTOCOL / "vectors" / "sealing.json").read_text())
 WIDTHS = {
     0xC4: 1, 0xC5: 2, 0xC6: 4, 0xD9: 1, 0xDA: 2, 0xDB: 4, 0xDC: 2, 0xDD: 4, 0xDE: 2, 0xDF: 4,
 }  # fmt: skip
@@ -155,6 +159,42 @@ def test_hashes_follow_from_the_specification_alone() -> None:
     for row in HASHES["swarm_ids"]:
         parts = framed(b"swarmnode/1/swarm-rules", bytes.fromhex(row["rules"]))
         assert row["swarm_id"] == hashlib.sha256(parts).hexdigest()
+
+
+def derived(name: str, *parts: bytes) -> bytes:
+    key = hmac.digest(bytes(32), bytes.fromhex(SEALING["swarm_key"]), "sha256")
+    info = framed(f"swarmnode/1/private/{name}".encode(), *parts)
+    return hmac.digest(key, info + b"\x01", "sha256")
+
+
+def unsealed(name: str, parts: list[bytes], answered: list[bytes], sealed: bytes) -> bytes | None:
+    bound = framed(f"swarmnode/1/private/{name}".encode(), *parts, *answered)
+    try:
+        return ChaCha20Poly1305(derived(name, *parts)).decrypt(sealed[:12], sealed[12:], bound)
+    except (InvalidTag, ValueError):
+        return None
+
+
+def test_a_private_swarm_is_read_from_the_specification_alone() -> None:
+    commitment = derived("commitment")
+    rules = bytes.fromhex(SEALING["rules"])
+    parts = framed(b"swarmnode/1/private-swarm-rules", rules, commitment)
+    assert hashlib.sha256(parts).hexdigest() == SEALING["swarm_id"]
+    for row in SEALING["places"]:
+        assert derived("place", row["key"].encode()).hex() == row["place"]
+    for row in SEALING["subkeys"]:
+        place_id = bytes.fromhex(row["place_id"])
+        assert derived("subkey", place_id, row["public"].encode()).hex() == row["subkey"]
+    for row in SEALING["vectors"]:
+        sealed = b"".join(bytes.fromhex(piece) * count for piece, count in row["input"])
+        name = row["operation"].removeprefix("open_")
+        arguments = [
+            bytes.fromhex(each["hex"]) if isinstance(each, dict) else each.encode()
+            for each in row["arguments"]
+        ]
+        answered = [hashlib.sha256(arguments.pop()).digest()] if name == "response" else []
+        plain = unsealed(name, arguments, answered, sealed)
+        assert (None if plain is None else plain.hex()) == row.get("plain"), row["name"]
 
 
 def test_the_worked_example_is_that_of_the_vectors() -> None:
