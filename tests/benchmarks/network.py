@@ -1,9 +1,9 @@
 """`make bench NAME=network`: what a swarm costs, in bytes and CPU seconds a node and round.
 
-Each swarm is measured in a process and a private network namespace of its own: ours at 4, 8 and 16
-nodes, ours with two publishers a shard, rl-swarm's layout at the same sizes, and ours at 1000 in
+Each swarm is measured in a process and a private network namespace of its own: ours at 4, 8, 16 and
+32 nodes, ours with two publishers a shard, rl-swarm's layout at the same sizes, and ours at 1000 in
 virtual time with the delay that was measured. Needs the right to make a network namespace (root),
-some 50 minutes and 2 GB. `ARGUMENTS="swarmnode:32 rl-swarm:32"` measures these alone and keeps the
+some 65 minutes and 5 GB. `ARGUMENTS="swarmnode:32 rl-swarm:32"` measures these alone and keeps the
 others' figures; `ARGUMENTS=page` only makes the page of what docs/results/network.json holds.
 """
 
@@ -27,7 +27,7 @@ RESULTS = Path("docs") / "results"
 ROWS = RESULTS / "network.json"
 PAGE = RESULTS / "network.md"
 LAYOUTS: tuple[Layout, ...] = ("swarmnode", "crowded", "rl-swarm", "simulated")
-SIZES = (4, 8, 16)
+SIZES = (4, 8, 16, 32)
 CALIBRATED_ON = ("swarmnode", 16)
 
 Case = tuple[Layout, int]
