@@ -1,35 +1,43 @@
-"""The native forward of Llama-family models, shared by prefill, decoding and training.
+"""The native forward of the Llama, Qwen2 and Qwen3 families: prefill, decoding and training.
 
 It reads the parameters of the transformers module itself, so that there is one set of weights and
 their gradients land where optimizers look. How a token sees other tokens is passed in as `attend`.
 A departure from transformers: the padding token's embedding gets its gradient where it is read.
-Supported: RMSNorm, rotary positions of every static type, grouped key-value heads, SwiGLU. Models
-with biases, query-key norms or sliding windows are refused.
+Supported: RMSNorm, rotary positions of every static type, grouped key-value heads, biases,
+query-key norms, SwiGLU, LoRA adapters. Sliding windows and other activations are refused.
 
-Shapes: rows, length, heads, key_value_heads, head_width, width. Rotary pairs are kept interleaved
-(a permutation of the query and key rows, which leaves their products unchanged) so that rotating
-is one complex product.
+Shapes: rows, length, heads, key_value_heads, head_width, width. A head's rotary partners lie half a
+head apart; they are brought side by side before the rotation and stay so (which leaves products of
+queries and keys unchanged), because rotating is one complex product then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from functools import partial
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaForCausalLM
+from torch.utils.checkpoint import checkpoint
+from transformers.models.llama.modeling_llama import LlamaForCausalLM
+from transformers.models.qwen2.modeling_qwen2 import Qwen2ForCausalLM
+from transformers.models.qwen3.modeling_qwen3 import Qwen3ForCausalLM
 
-Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
-"""(layer, query, key, value) to the attended values. Query and result are (rows, length, heads,
-head_width); key and value are (rows, length, key_value_heads, head_width). Queries are already
-scaled."""
+from swarmnode.policy.attention import Attend
+from swarmnode.policy.matrices import (
+    Linear,
+    Matrix,
+    UnsupportedModel,
+    beside,
+    joined,
+    read_matrix,
+)
 
-
-class UnsupportedModel(ValueError):
-    """The native forward does not cover this architecture."""
+FAMILIES = (LlamaForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)
+_STATIC_ROTATIONS = ("default", "linear", "llama3", "yarn")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +52,16 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class LayerWeights:
-    """One layer's weights, (outputs, inputs) each; a norm of None is folded into what follows."""
+    """One layer; a norm of None is folded into what follows."""
 
     attention_norm: Tensor | None
-    query_key_value: Tensor
-    attention_output: Tensor
+    query_key_value: Linear
+    head_norms: Tensor | None
+    """(heads + key_value_heads, head_width), of queries and keys; None where a family has none."""
+    attention_output: Linear
     feed_forward_norm: Tensor | None
-    gate_up: Tensor
-    down: Tensor
+    gate_up: Linear
+    down: Linear
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,29 +71,48 @@ class DecoderWeights:
     shape: Shape
     embedding: Tensor
     layers: Sequence[LayerWeights]
-    final_norm: Tensor | None
-    head: Tensor
+    final_norm: Tensor
+    head: Linear
+    partners_adjacent: bool
+    """Whether the query and key matrices give rotary partners side by side."""
 
 
 class Decoder:
-    """A Llama-family causal language model as the native forward sees it."""
+    """A causal language model of a supported family as the native forward sees it."""
 
     def __init__(self, module: nn.Module) -> None:
-        """Take a transformers module; UnsupportedModel if its architecture is another."""
-        if not isinstance(module, LlamaForCausalLM):
+        """Take a transformers module; UnsupportedModel, in one line, if it isn't covered."""
+        if type(module) not in FAMILIES:
             raise UnsupportedModel(
-                f"{type(module).__name__} has no native forward; Llama-family models have one"
+                f"{type(module).__name__} has no native forward; "
+                "models of the Llama, Qwen2 and Qwen3 families have one"
             )
-        config = module.config
-        if config.attention_bias or config.mlp_bias or config.hidden_act != "silu":
-            raise UnsupportedModel("Llama models with biases or another activation than silu")
-        self.module = module
+        self.module = cast("Any", module)
+        config = self.module.config
+        head_width = getattr(config, "head_dim", None)
         self.shape = Shape(
             heads=config.num_attention_heads,
             key_value_heads=config.num_key_value_heads,
-            head_width=config.head_dim,
+            head_width=head_width or config.hidden_size // config.num_attention_heads,
             epsilon=config.rms_norm_eps,
         )
+        self._refuse_what_is_not_covered()
+
+    def _refuse_what_is_not_covered(self) -> None:
+        config, rotary = self.module.config, self.module.model.rotary_emb
+        kinds = getattr(config, "layer_types", None) or ()
+        for bad, what in (
+            (config.hidden_act != "silu", f"the activation {config.hidden_act}"),
+            (any(kind != "full_attention" for kind in kinds), "sliding attention windows"),
+            (
+                rotary.rope_type not in _STATIC_ROTATIONS
+                or 2 * rotary.inv_freq.numel() != self.shape.head_width,
+                f"rotary positions of the type {rotary.rope_type}",
+            ),
+        ):
+            if bad:
+                raise UnsupportedModel(f"the native forward has no {what}")
+        self.training_weights()  # refuses matrices of other kinds
 
     @property
     def device(self) -> torch.device:
@@ -91,127 +120,176 @@ class Decoder:
         return self.head_weight.device
 
     @property
+    def dtype(self) -> torch.dtype:
+        """The type of the weights and of the hidden states."""
+        return self.head_weight.dtype
+
+    @property
     def head_weight(self) -> Tensor:
         """The output matrix, (vocabulary, width)."""
-        return cast("Tensor", self.module.lm_head.weight)
+        return read_matrix(self.module.lm_head).weight
 
-    def weights(self, *, folded: bool) -> DecoderWeights:
-        """Gather the weights; with gradients enabled, gradients reach the module's parameters.
+    def head(self, hidden: Tensor) -> Tensor:
+        """Return the logits of hidden states, (..., width) to (..., vocabulary), with gradient."""
+        return read_matrix(self.module.lm_head)(hidden)
 
-        folded: multiply the norms' weights into the matrices that follow, which saves operations
-        when one gathering serves many forwards (generation) and costs more than it saves in one.
+    def training_weights(self) -> DecoderWeights:
+        """Refer to the parameters in place: gradients reach them, nothing is copied."""
+        layers = [_in_place(layer, self.shape) for layer in self.module.model.layers]
+        return self._weights(layers, read_matrix(self.module.lm_head), partners_adjacent=False)
+
+    @torch.no_grad()
+    def sampling_weights(self) -> DecoderWeights:
+        """Gather the weights as they are now for many forwards without gradient.
+
+        Adapters are merged, neighbouring matrices joined and norms folded into what follows them.
         """
+        layers = [_gathered(layer, self.shape) for layer in self.module.model.layers]
+        head = joined([read_matrix(self.module.lm_head)], None)
+        return self._weights(layers, head, partners_adjacent=True)
+
+    def _weights(
+        self, layers: Sequence[LayerWeights], head: Linear, *, partners_adjacent: bool
+    ) -> DecoderWeights:
         body = self.module.model
-        final_norm = body.norm.weight
         return DecoderWeights(
             shape=self.shape,
             embedding=body.embed_tokens.weight,
-            layers=[_layer_weights(layer, self.shape, folded) for layer in body.layers],
-            final_norm=None if folded else final_norm,
-            head=self.head_weight * final_norm if folded else self.head_weight,
+            layers=layers,
+            final_norm=body.norm.weight,
+            head=head,
+            partners_adjacent=partners_adjacent,
         )
 
     def rotations(self, positions: Tensor) -> Tensor:
         """Return the complex rotary factors of integer positions, (*positions, head_width / 2)."""
         rotary = self.module.model.rotary_emb
-        angles = positions.unsqueeze(-1).float() * rotary.inv_freq
+        angles = positions.unsqueeze(-1).float() * rotary.inv_freq.float()
         scale = torch.full_like(angles, rotary.attention_scaling)
         return torch.polar(scale, angles)
 
 
 def forward(
-    weights: DecoderWeights, token_ids: Tensor, rotations: Tensor, attend: Attend
+    weights: DecoderWeights,
+    token_ids: Tensor,
+    rotations: Tensor,
+    attend: Attend,
+    *,
+    recompute: bool = False,
 ) -> Tensor:
     """Return the hidden states after the final norm, (rows, length, width).
 
-    token_ids: (rows, length). rotations: complex, (rows, length, 1, head_width / 2).
+    token_ids: (rows, length). rotations: complex, (rows, length, 1, head_width / 2). recompute:
+    keep no more than each layer's input for the backward pass and run the layer again there.
     """
-    epsilon = weights.shape.epsilon
     hidden = F.embedding(token_ids, weights.embedding)
-    width = (hidden.shape[-1],)
     for index, layer in enumerate(weights.layers):
-        normed = F.rms_norm(hidden, width, layer.attention_norm, epsilon)
-        query, key, value = _heads(
-            F.linear(normed, layer.query_key_value), weights.shape, rotations
-        )
-        attended = attend(index, query, key, value).flatten(-2)
-        hidden = hidden + F.linear(attended, layer.attention_output)
-        normed = F.rms_norm(hidden, width, layer.feed_forward_norm, epsilon)
-        gate, up = F.linear(normed, layer.gate_up).chunk(2, -1)
-        hidden = hidden + F.linear(F.silu(gate) * up, layer.down)
-    return F.rms_norm(hidden, width, weights.final_norm, epsilon)
+        run = partial(_layer, weights, layer, rotations, partial(attend, index))
+        if recompute:
+            # Nothing here draws random numbers, so their state need not be kept.
+            hidden = checkpoint(run, hidden, use_reentrant=False, preserve_rng_state=False)
+        else:
+            hidden = run(hidden)
+    return F.rms_norm(hidden, hidden.shape[-1:], weights.final_norm, weights.shape.epsilon)
 
 
-def causal_attention(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """Attend to the same and earlier places of the row; right padding is seen by padding only."""
-    return _attention(query, key, value, None)
+def _layer(
+    weights: DecoderWeights,
+    layer: LayerWeights,
+    rotations: Tensor,
+    attend: partial[Tensor],
+    hidden: Tensor,
+) -> Tensor:
+    epsilon, width = weights.shape.epsilon, hidden.shape[-1:]
+    normed = F.rms_norm(hidden, width, layer.attention_norm, epsilon)
+    query, key, value = _heads(layer.query_key_value(normed), layer, weights, rotations)
+    hidden = hidden + layer.attention_output(attend(query, key, value).flatten(-2))
+    normed = F.rms_norm(hidden, width, layer.feed_forward_norm, epsilon)
+    gate, up = layer.gate_up(normed).chunk(2, -1)
+    return hidden + layer.down(F.silu(gate) * up)
 
 
-def masked_attention(visible: Tensor) -> Attend:
-    """Return an `attend` under a mask, (rows, length, length) with True where query sees key."""
-    mask = torch.zeros(visible.shape, device=visible.device)
-    mask = mask.masked_fill_(~visible, float("-inf")).unsqueeze(1)
-
-    def attend(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return _attention(query, key, value, mask)
-
-    return attend
-
-
-def tree_visibility(positions: Tensor, segments: Tensor) -> Tensor:
-    """Return who sees whom in packed rows, (rows, length, length).
-
-    positions and segments: (rows, length). Segment 0 is the prompt, k >= 1 the k-th completion, -1
-    padding. A token sees the tokens at the same or an earlier position that belong to the prompt or
-    to its own segment.
-    """
-    earlier = positions.unsqueeze(-2) <= positions.unsqueeze(-1)
-    keys = segments.unsqueeze(-2)
-    return earlier & ((keys == 0) | (keys == segments.unsqueeze(-1)))
+def _heads(
+    projected: Tensor, layer: LayerWeights, weights: DecoderWeights, rotations: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Split (rows, length, all heads x head_width), normalise and rotate queries and keys."""
+    shape = weights.shape
+    rotated = shape.heads + shape.key_value_heads
+    all_heads = projected.view(*projected.shape[:2], -1, shape.head_width)
+    query_key, value = all_heads[:, :, :rotated], all_heads[:, :, rotated:]
+    if layer.head_norms is not None:
+        query_key = F.rms_norm(query_key, query_key.shape[-1:], None, shape.epsilon)
+        query_key = query_key * layer.head_norms
+    if not weights.partners_adjacent:
+        halves = query_key.view(*query_key.shape[:-1], 2, -1)
+        query_key = halves.transpose(-1, -2).flatten(-2)
+    turned = _rotate(query_key, rotations)
+    return turned[:, :, : shape.heads], turned[:, :, shape.heads :], value
 
 
-def _attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-    return F.scaled_dot_product_attention(
-        query.transpose(1, 2),
-        key.transpose(1, 2),
-        value.transpose(1, 2),
-        attn_mask=mask,
-        is_causal=mask is None,
-        scale=1.0,
-        enable_gqa=query.shape[2] != key.shape[2],
-    ).transpose(1, 2)
+def _rotate(heads: Tensor, rotations: Tensor) -> Tensor:
+    # There are no complex numbers of half precision.
+    pairs = torch.view_as_complex(heads.float().view(*heads.shape[:-1], -1, 2))
+    return torch.view_as_real(pairs * rotations).flatten(-2).to(heads.dtype)
 
 
-def _heads(joined: Tensor, shape: Shape, rotations: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Split (rows, length, all heads x head_width) and rotate queries and keys."""
-    rotated_heads = shape.heads + shape.key_value_heads
-    rows, length, _ = joined.shape
-    split = rotated_heads * shape.head_width
-    pairs = joined[..., :split].view(rows, length, rotated_heads, shape.head_width // 2, 2)
-    rotated = torch.view_as_real(torch.view_as_complex(pairs) * rotations).flatten(-2)
-    value = joined[..., split:].view(rows, length, shape.key_value_heads, shape.head_width)
-    return rotated[:, :, : shape.heads], rotated[:, :, shape.heads :], value
-
-
-def _layer_weights(layer: LlamaDecoderLayer, shape: Shape, folded: bool) -> LayerWeights:
+def _in_place(layer: Any, shape: Shape) -> LayerWeights:
     attention, feed_forward = layer.self_attn, layer.mlp
-    query = _interleaved(attention.q_proj.weight, shape) * shape.head_width**-0.5
-    key = _interleaved(attention.k_proj.weight, shape)
-    joined = torch.cat([query, key, attention.v_proj.weight])
-    gate_up = torch.cat([feed_forward.gate_proj.weight, feed_forward.up_proj.weight])
-    attention_norm = layer.input_layernorm.weight
-    feed_forward_norm = layer.post_attention_layernorm.weight
     return LayerWeights(
-        attention_norm=None if folded else attention_norm,
-        query_key_value=joined * attention_norm if folded else joined,
-        attention_output=attention.o_proj.weight,
-        feed_forward_norm=None if folded else feed_forward_norm,
-        gate_up=gate_up * feed_forward_norm if folded else gate_up,
-        down=feed_forward.down_proj.weight,
+        attention_norm=layer.input_layernorm.weight,
+        query_key_value=beside(
+            [
+                read_matrix(attention.q_proj),
+                read_matrix(attention.k_proj),
+                read_matrix(attention.v_proj),
+            ]
+        ),
+        head_norms=_head_norms(attention, shape),
+        attention_output=read_matrix(attention.o_proj),
+        feed_forward_norm=layer.post_attention_layernorm.weight,
+        gate_up=beside([read_matrix(feed_forward.gate_proj), read_matrix(feed_forward.up_proj)]),
+        down=read_matrix(feed_forward.down_proj),
     )
 
 
-def _interleaved(weight: Tensor, shape: Shape) -> Tensor:
+def _gathered(layer: Any, shape: Shape) -> LayerWeights:
+    attention, feed_forward = layer.self_attn, layer.mlp
+    attention_norm = layer.input_layernorm.weight
+    feed_forward_norm = layer.post_attention_layernorm.weight
+    # In half precision a folded norm would round every weight once more.
+    folded = attention_norm.dtype == torch.float32
+    query_key_value = [
+        _partners_side_by_side(read_matrix(attention.q_proj), shape),
+        _partners_side_by_side(read_matrix(attention.k_proj), shape),
+        read_matrix(attention.v_proj),
+    ]
+    gate_up = [read_matrix(feed_forward.gate_proj), read_matrix(feed_forward.up_proj)]
+    norms = _head_norms(attention, shape)
+    return LayerWeights(
+        attention_norm=None if folded else attention_norm,
+        query_key_value=joined(query_key_value, attention_norm if folded else None),
+        head_norms=None if norms is None else _interleaved(norms.T.contiguous(), shape).T,
+        attention_output=joined([read_matrix(attention.o_proj)], None),
+        feed_forward_norm=None if folded else feed_forward_norm,
+        gate_up=joined(gate_up, feed_forward_norm if folded else None),
+        down=joined([read_matrix(feed_forward.down_proj)], None),
+    )
+
+
+def _head_norms(attention: Any, shape: Shape) -> Tensor | None:
+    if not hasattr(attention, "q_norm"):
+        return None
+    query = attention.q_norm.weight.expand(shape.heads, -1)
+    return torch.cat([query, attention.k_norm.weight.expand(shape.key_value_heads, -1)])
+
+
+def _partners_side_by_side(matrix: Matrix, shape: Shape) -> Matrix:
+    matrix = matrix.merged()
+    bias = None if matrix.bias is None else _interleaved(matrix.bias.unsqueeze(1), shape).squeeze(1)
+    return Matrix(_interleaved(matrix.weight, shape), bias)
+
+
+def _interleaved(columns: Tensor, shape: Shape) -> Tensor:
     """Order each head's rows so that rotary partners, half a head apart, become neighbours."""
-    halves = weight.view(-1, 2, shape.head_width // 2, weight.shape[1])
-    return halves.transpose(1, 2).reshape(weight.shape)
+    halves = columns.view(-1, 2, shape.head_width // 2, columns.shape[1])
+    return halves.transpose(1, 2).reshape(columns.shape)

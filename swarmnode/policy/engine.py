@@ -13,8 +13,9 @@ import torch
 from transformers.modeling_utils import PreTrainedModel
 
 from swarmnode.policy import generation
-from swarmnode.policy.decoder import Decoder, UnsupportedModel
+from swarmnode.policy.decoder import Decoder
 from swarmnode.policy.hf_engine import HuggingFaceEngine
+from swarmnode.policy.matrices import UnsupportedModel
 from swarmnode.policy.sampling import Sampled
 
 EngineChoice = Literal["auto", "native", "hf"]

@@ -9,18 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers.modeling_utils import PreTrainedModel
 
-from swarmnode.policy.decoder import (
-    Decoder,
-    causal_attention,
-    forward,
-    masked_attention,
-    tree_visibility,
-)
 from swarmnode.policy.engine import Engine
+from swarmnode.policy.forwards import choose_forward
 from swarmnode.policy.sampling import Sampled
 from swarmnode.policy.text import TextCodec
 from swarmnode.types import Completion, FinishReason, PolicyInfo
@@ -39,14 +32,14 @@ class Policy:
     ) -> None:
         """Take a transformers module and an engine over the same parameters.
 
-        Raises UnsupportedModel when the module has no native forward.
+        Raises UnsupportedModel when the module can't be trained.
         """
         self.name = name
         self.model = model
         self.codec = codec
         self.engine = engine
         self.version = version
-        self._decoder = Decoder(model)
+        self._forward = choose_forward(model)
 
     @property
     def info(self) -> PolicyInfo:
@@ -56,12 +49,12 @@ class Policy:
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
-        return self._decoder.device
+        return self._forward.device
 
     @property
     def head_weight(self) -> Tensor:
         """The output matrix, (vocabulary, width); the embedding itself where they are tied."""
-        return self._decoder.head_weight
+        return self._forward.head_weight
 
     def parameters(self) -> Iterator[nn.Parameter]:
         """Every trainable parameter once."""
@@ -120,19 +113,15 @@ class Policy:
         All arguments are integer (rows, length). Segment 0 is a row's prompt, k >= 1 its k-th
         completion, -1 padding; a token sees the prompt and its own segment, up to its position.
         """
-        rotations = self._decoder.rotations(positions).unsqueeze(2)
-        attend = masked_attention(tree_visibility(positions, segments))
-        return forward(self._decoder.weights(folded=False), token_ids, rotations, attend)
+        return self._forward.tree_hidden(token_ids, positions, segments)
 
     def causal_hidden(self, token_ids: Tensor) -> Tensor:
         """Return the final hidden states of right-padded rows, with gradient."""
-        positions = torch.arange(token_ids.shape[1], device=token_ids.device)
-        rotations = self._decoder.rotations(positions).unsqueeze(1)
-        return forward(self._decoder.weights(folded=False), token_ids, rotations, causal_attention)
+        return self._forward.causal_hidden(token_ids)
 
     def head(self, hidden: Tensor) -> Tensor:
         """Return the logits of hidden states, (..., width) to (..., vocabulary)."""
-        return F.linear(hidden, self.head_weight)
+        return self._forward.head(hidden)
 
     def _completion(self, row: Sampled) -> Completion:
         return Completion(

@@ -9,7 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+
+_BLOCK_SIZES = (256, 128, 64, 32)
+"""Tokens in a block: one cumulative sum over blocks and one within is faster than one over all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +45,43 @@ def draw(logits: Tensor, uniforms: Tensor, temperature: float) -> tuple[Tensor, 
         drawn = logits.argmax(-1).expand(uniforms.shape)
         return drawn, torch.zeros_like(uniforms)
     scaled = logits.float() if temperature == 1 else logits.float() / temperature
-    logprobs = scaled.log_softmax(-1).expand(*uniforms.shape, -1)
-    cumulative = logprobs.exp().cumsum(-1)
-    targets = uniforms.unsqueeze(-1) * cumulative[..., -1:]
-    drawn = torch.searchsorted(cumulative, targets, right=True)
-    drawn = drawn.clamp_(max=logits.shape[-1] - 1)
-    return drawn.squeeze(-1), logprobs.gather(-1, drawn).squeeze(-1)
+    highest = scaled.amax(-1, keepdim=True)
+    blocks = _in_blocks((scaled - highest).exp_())
+    # Sums are long enough for rounding to matter; MPS has no doubles.
+    wide = torch.float32 if logits.device.type == "mps" else torch.float64
+    sums = blocks.sum(-1).to(wide).cumsum(-1)
+    total = sums[..., -1:]
+    block, share = _search(sums.expand(*uniforms.shape, -1), uniforms.to(wide).unsqueeze(-1))
+    size = blocks.shape[-1]
+    chosen = blocks.expand(*uniforms.shape, -1, -1).gather(
+        -2, block.unsqueeze(-1).expand(*uniforms.shape, 1, size)
+    )
+    inside, _ = _search(chosen.squeeze(-2).to(wide).cumsum(-1), share)
+    drawn = block * size + inside
+    logprobs = scaled.expand(*uniforms.shape, -1).gather(-1, drawn) - highest - total.log()
+    return drawn.squeeze(-1), logprobs.float().squeeze(-1)
+
+
+def _in_blocks(weights: Tensor) -> Tensor:
+    """View (..., vocabulary) as (..., blocks, size), padded with zeros where no size fits."""
+    vocabulary = weights.shape[-1]
+    size = next((size for size in _BLOCK_SIZES if vocabulary % size == 0), _BLOCK_SIZES[-1])
+    padded = F.pad(weights, (0, -vocabulary % size))
+    return padded.view(*weights.shape[:-1], -1, size)
+
+
+def _search(cumulative: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+    """Find the interval that holds `share`, (..., 1) in [0, 1], of the last cumulative sum.
+
+    Returns its index and the share that lies behind within it, (..., 1) each. An interval without
+    width is never found.
+    """
+    last = cumulative[..., -1:]
+    target = torch.minimum(share * last, torch.nextafter(last, torch.zeros_like(last)))
+    index = torch.searchsorted(cumulative.contiguous(), target, right=True)
+    end = cumulative.gather(-1, index)
+    start = cumulative.gather(-1, (index - 1).clamp(min=0)).where(index > 0, 0.0)
+    return index, (target - start) / (end - start)
 
 
 def cut_rows(

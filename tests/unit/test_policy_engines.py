@@ -7,52 +7,20 @@ from collections.abc import Sequence
 import pytest
 import torch
 from torch import Tensor
-from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 from transformers.modeling_utils import PreTrainedModel
 
-from swarmnode.policy.decoder import UnsupportedModel
 from swarmnode.policy.engine import Engine, EngineChoice, choose_engine
+from swarmnode.policy.matrices import UnsupportedModel
 from swarmnode.policy.sampling import Sampled
+from tests.unit.policy_models import NATIVE, VOCABULARY, small_model
 
-VOCABULARY = 50
 PROMPTS = [[5, 6, 7], [8], [9, 10, 11, 12, 13, 14, 15], [5, 0, 1, 0]]
 END_IDS = (1, 2)
-
-
-def llama() -> PreTrainedModel:
-    config = LlamaConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        initializer_range=0.3,
-        eos_token_id=1,
-    )
-    return LlamaForCausalLM(config)
-
-
-def gpt2() -> PreTrainedModel:
-    config = GPT2Config(
-        vocab_size=VOCABULARY,
-        n_embd=32,
-        n_layer=2,
-        n_head=4,
-        n_positions=64,
-        initializer_range=0.3,
-        eos_token_id=1,
-    )
-    return GPT2LMHeadModel(config)
-
-
-MODELS = {"llama": llama, "gpt2": gpt2}
-PAIRS = [("native", "llama"), ("hf", "llama"), ("hf", "gpt2")]
-
-
-def build(family: str) -> PreTrainedModel:
-    torch.manual_seed(0)
-    return MODELS[family]().eval()
+PAIRS: list[tuple[EngineChoice, str]] = [
+    *(("native", family) for family in NATIVE),
+    ("hf", "llama"),
+    ("hf", "gpt2"),
+]
 
 
 def draw(
@@ -82,7 +50,7 @@ def teacher_forced(
 def test_log_probs_are_those_of_teacher_forcing(
     engine: EngineChoice, family: str, temperature: float
 ) -> None:
-    model = build(family)
+    model = small_model(family)
     rows = draw(choose_engine(model, engine), temperature=temperature)
     assert {row.stopped for group in rows for row in group} == {True, False}
     for prompt, group in zip(PROMPTS, rows, strict=True):
@@ -94,9 +62,25 @@ def test_log_probs_are_those_of_teacher_forcing(
             assert row.stopped or len(row.token_ids) == 9
 
 
+@pytest.mark.parametrize(("engine", "family"), PAIRS)
+def test_half_precision_keeps_log_probs_close(engine: EngineChoice, family: str) -> None:
+    model = small_model(family).bfloat16()
+    rows = draw(choose_engine(model, engine), temperature=0.9)
+    gaps = [
+        torch.tensor(row.logprobs) - teacher_forced(model, prompt, row.token_ids, 0.9)
+        for prompt, group in zip(PROMPTS, rows, strict=True)
+        for row in group
+    ]
+    # Two orders of summing in eight bits of mantissa; fp32 logits differ from these by as much.
+    assert torch.cat(gaps).abs().mean() < 0.05
+
+
 @pytest.mark.parametrize("temperature", [0.0, 1.3])
-def test_engines_sample_the_same_rows_from_the_same_generator(temperature: float) -> None:
-    model = build("llama")
+@pytest.mark.parametrize("family", NATIVE)
+def test_engines_sample_the_same_rows_from_the_same_generator(
+    temperature: float, family: str
+) -> None:
+    model = small_model(family)
     native = draw(choose_engine(model, "native"), temperature=temperature)
     reference = draw(choose_engine(model, "hf"), temperature=temperature)
     for ours, theirs in zip(native, reference, strict=True):
@@ -106,7 +90,7 @@ def test_engines_sample_the_same_rows_from_the_same_generator(temperature: float
 
 
 def test_sampling_defaults_of_a_models_generation_config_are_set_aside() -> None:
-    plain, biased = build("gpt2"), build("gpt2")
+    plain, biased = small_model("gpt2"), small_model("gpt2")
     own = biased.generation_config
     own.update(do_sample=True, top_k=1, top_p=0.1, temperature=0.2, repetition_penalty=3.0)
     own.update(no_repeat_ngram_size=1, suppress_tokens=[3, 4, 5], min_new_tokens=9)
@@ -119,15 +103,15 @@ def test_sampling_defaults_of_a_models_generation_config_are_set_aside() -> None
 
 
 def test_dropout_is_off_whatever_mode_the_model_was_in() -> None:
-    trained = build("gpt2").train()
-    assert draw(choose_engine(trained, "hf")) == draw(choose_engine(build("gpt2"), "hf"))
+    trained = small_model("gpt2").train()
+    assert draw(choose_engine(trained, "hf")) == draw(choose_engine(small_model("gpt2"), "hf"))
 
 
 @pytest.mark.parametrize("engine", ["native", "hf"])
 def test_the_generator_advances_by_what_was_asked_and_not_by_what_was_sampled(
     engine: EngineChoice,
 ) -> None:
-    chosen = choose_engine(build("llama"), engine)
+    chosen = choose_engine(small_model("llama"), engine)
     states = []
     for end_ids in ((1,), tuple(range(VOCABULARY))):
         generator = torch.Generator().manual_seed(0)
@@ -139,14 +123,14 @@ def test_the_generator_advances_by_what_was_asked_and_not_by_what_was_sampled(
 @pytest.mark.parametrize("engine", ["native", "hf"])
 def test_no_prompts_give_no_rows(engine: EngineChoice) -> None:
     generator = torch.Generator()
-    assert choose_engine(build("llama"), engine).sample([], 4, 9, 1.0, (1,), generator) == []
+    assert choose_engine(small_model("llama"), engine).sample([], 4, 9, 1.0, (1,), generator) == []
 
 
 @pytest.mark.parametrize(("family", "name"), [("llama", "native"), ("gpt2", "hf")])
 def test_the_native_engine_is_chosen_where_it_covers_the_model(family: str, name: str) -> None:
-    assert choose_engine(build(family), "auto").name == name
+    assert choose_engine(small_model(family), "auto").name == name
 
 
 def test_the_native_engine_is_refused_by_name_where_it_covers_no_such_model() -> None:
     with pytest.raises(UnsupportedModel, match="GPT2LMHeadModel"):
-        choose_engine(build("gpt2"), "native")
+        choose_engine(small_model("gpt2"), "native")

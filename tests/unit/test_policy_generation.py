@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
-from swarmnode.policy.decoder import Decoder, UnsupportedModel
+from swarmnode.policy.decoder import Decoder
 from swarmnode.policy.engine import choose_engine
 from swarmnode.policy.generation import sample
+from swarmnode.policy.matrices import UnsupportedModel
 from swarmnode.policy.policy import Policy
 from swarmnode.policy.sampling import Sampled
 from swarmnode.policy.text import PhraseCodec
