@@ -23,8 +23,9 @@ from swarmnode.config.training import Training
 from swarmnode.evaluation import Marks, examine_closely
 from swarmnode.outfit import making_of, order_of
 from swarmnode.policy.client import Durations, RemotePolicy
-from swarmnode.process import Child
+from swarmnode.process import Child, ChildFailed
 from swarmnode.rewards.client import Scorer
+from swarmnode.types import Question
 
 NO_SWARM = bytes(32)
 """Evaluation and warm-start questions are the same in every swarm."""
@@ -60,6 +61,10 @@ class ExamResult:
     now: Marks | None
 
 
+class CannotAsk(Exception):
+    """A level has not so many held-out questions; one line for the user."""
+
+
 class Watching(Protocol):
     """What is told while the policy answers."""
 
@@ -76,8 +81,8 @@ class Watching(Protocol):
 def examine(exam: Exam, watching: Watching) -> ExamResult:
     """Let the policy answer.
 
-    Raises ChildError where a child does not start, a task is not known or the checkpoint is of
-    another policy, and EvaluationError.
+    Raises CannotAsk, ChildError where a child does not start or the checkpoint is of another
+    policy, and EvaluationError.
     """
     return asyncio.run(_examine(exam, watching))
 
@@ -95,9 +100,7 @@ async def _examine(exam: Exam, watching: Watching) -> ExamResult:
         untrained = {"training": Training(), "rewards": Rewards()}
         settings = exam.settings.model_copy(update=untrained)
         making = making_of(settings, exam.public_key, _SEED, exam.cache)
-        questions = {
-            task: await scorer.held_out(task, level, exam.questions) for task, level in exam.pairs
-        }
+        questions = await _questions(scorer, exam)
         ask = partial(examine_closely, scorer, questions=questions, samples=exam.samples)
         count = sum(map(len, questions.values()))
         watching.making()
@@ -116,6 +119,16 @@ async def _examine(exam: Exam, watching: Watching) -> ExamResult:
             await policy.create(order)
         watching.answering("start", count)
         return ExamResult(await ask(policy=policy, told=watching.answered), now)
+
+
+async def _questions(scorer: Scorer, exam: Exam) -> Mapping[str, Sequence[Question]]:
+    try:
+        return {
+            task: await scorer.held_out(task, level, exam.questions) for task, level in exam.pairs
+        }
+    except ChildFailed as error:
+        # Behind the names of process, method and exception comes what the task says.
+        raise CannotAsk(str(error).rpartition("Question: ")[2]) from error
 
 
 def _policy(host: Child) -> RemotePolicy:

@@ -104,13 +104,15 @@ def _exam(chosen: Chosen | None, settings: Settings, asked: Settings, samples: i
 def _examined(exam: Exam) -> ExamResult:
     from swarmnode.cli.eval_screen import Progressing
     from swarmnode.evaluation import EvaluationError
-    from swarmnode.examining import examine
+    from swarmnode.examining import CannotAsk, examine
     from swarmnode.process import ChildError
 
     try:
         exam.cache.mkdir(parents=True, exist_ok=True)
         with Progressing() as progress:
             return examine(exam, progress)
+    except CannotAsk as error:
+        raise Mistake(str(error)) from error
     except (ChildError, EvaluationError) as error:
         raise Mistake(str(error), Exit.FAILURE) from error
     except OSError as error:

@@ -29,13 +29,15 @@ class Progressing(Progress):
     """A bar for each policy that answers; nothing where stderr is no terminal."""
 
     def __init__(self) -> None:
+        console = Console(file=sys.stderr)
         super().__init__(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            console=Console(file=sys.stderr),
+            console=console,
             transient=True,
+            disable=not console.is_terminal,
         )
         self._bar = self.add_task("", total=None)
 
@@ -85,7 +87,7 @@ def _how(exam: Exam, *, paired: bool) -> str:
 
 
 def _table(figures: Figures, samples: int) -> Table:
-    table = Table(box=SIMPLE_HEAD, show_footer=False)
+    table = Table(box=SIMPLE_HEAD, padding=(0, 0, 0, 1), pad_edge=False)
     table.add_column("task")
     names = ["pass@1", *([f"pass@{samples}"] if samples > 1 else []), "greedy"]
     for name in names:
