@@ -24,6 +24,7 @@ from swarmnode.children import policy_child, scoring_child
 from swarmnode.clock import SystemClock
 from swarmnode.collect import Notices
 from swarmnode.evaluation import Examiner
+from swarmnode.guarding import Guarding
 from swarmnode.joining import network_order
 from swarmnode.keeper import PolicyKeeper
 from swarmnode.limits import raise_open_files
@@ -180,12 +181,16 @@ class _Life:
             self._notices(),
         )
         self._node = self._vitals.node = build_node(settings, policy, around)
+        self._guarding = Guarding(self._node.guard_rails, self._keeper)
         saved = await self._keeper.start()
+        self._guarding.restore(saved)
         stored = await self._store.rounds(1)
         self._number = max(round_of(saved), *(one.number for one in stored), 0)
         self._saved_number = -1 if saved is None else round_of(saved)
         if not stored:
             await self._examine_start()
+        if saved is None and settings.guard_rails.action == "roll_back":
+            await self._save()
 
     async def _examine_start(self) -> None:
         """Round 0: what the policy can do before its first round."""
@@ -256,6 +261,8 @@ class _Life:
                 continue
             self._number += 1
             self._ended(report, started)
+            if await self._guarding.after(report):
+                self._saved, self._saved_number = self._clock.now(), self._number
             if self._clock.now() - self._saved >= self._plan.settings.daemon.checkpoint_seconds:
                 await self._save()
             least = 0.0 if self._plan.solo else self._plan.settings.daemon.shortest_round_seconds
@@ -297,7 +304,7 @@ class _Life:
         plan = self._plan
         swarm = None if plan.solo else (plan.swarm.swarm_id, plan.swarm.rules.name)
         extra = kept(self._number, plan.settings, plan.identity.public_key, swarm)
-        written = await self._keeper.save(extra)
+        written = await self._guarding.save(extra)
         if written:
             self._saved, self._saved_number = self._clock.now(), self._number
         return written

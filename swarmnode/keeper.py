@@ -74,6 +74,15 @@ class PolicyKeeper:
             await asyncio.sleep(pause)
             pause = min(2 * pause, MOST_SECONDS_BETWEEN_STARTS)
 
+    async def roll_back(self) -> bool:
+        """Take the policy back to its newest checkpoint; False where there is none."""
+        report = await self._policy.restore(self._checkpoints)
+        _tell_rejected(report.rejected)
+        if report.restored is None:
+            return False
+        log.warning("rolled back", path=str(report.restored.path), version=report.restored.version)
+        return True
+
     @property
     def lost(self) -> bool:
         """Whether the host is gone."""

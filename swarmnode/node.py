@@ -15,11 +15,11 @@ from swarmnode.clock import Clock
 from swarmnode.collect import Collector, Notices
 from swarmnode.config.settings import Settings
 from swarmnode.controls import OwnPast, ReferenceAnswers
+from swarmnode.guard_rails import Rails
 from swarmnode.network.transport import Transport
 from swarmnode.policy.client import RemotePolicy
 from swarmnode.publish import Identity, Numbers, Published, Publisher
 from swarmnode.rewards.client import Scorer
-from swarmnode.rewards.common_answers import CommonAnswers
 from swarmnode.round import Parts
 from swarmnode.scheduling.uniform import Uniform
 from swarmnode.scored import NodeRewards
@@ -87,6 +87,7 @@ class Node:
     publisher: Publisher
     incoming: Incoming
     rewards: NodeRewards
+    guard_rails: Rails
     transport: Transport
     reported: Counter[str] = field(default_factory=Counter)
     """What was dropped, by reason, as far as reports have told it."""
@@ -140,6 +141,7 @@ def build_node(settings: Settings, policy: RemotePolicy, around: Surroundings) -
             incoming = own_past
         case "reference_answers":
             incoming = _reference_answers(settings, around, rewards, pool)
+    guard_rails = Rails(settings.guard_rails)
     parts = Parts(
         number=around.number,
         rounds=settings.rounds,
@@ -152,11 +154,11 @@ def build_node(settings: Settings, policy: RemotePolicy, around: Surroundings) -
         outgoing=own_past if source == "own_past" else publisher,
         pool=pool,
         chosen_by=chosen_by,
-        guard_rail=CommonAnswers(),
+        guard_rails=guard_rails,
         clock=around.clock,
         rng=random.Random(f"{around.seed}/node/{around.number}"),
     )
-    return Node(parts, policy, publisher, incoming, rewards, around.transport)
+    return Node(parts, policy, publisher, incoming, rewards, guard_rails, around.transport)
 
 
 def _publisher(settings: Settings, around: Surroundings) -> Publisher:

@@ -62,11 +62,17 @@ class Outgoing(Protocol):
         """Hand over what a round shares."""
 
 
-class GuardRail(Protocol):
-    """Watches what a node's own answers are rewarded for."""
+class GuardRails(Protocol):
+    """Watch what a node's own answers have become, and what they are rewarded for."""
 
     def watch(self, groups: Sequence[Scored]) -> Mapping[str, float]:
         """Take in a round's own groups; returns metrics."""
+
+    def permitted(self, groups: Sequence[Scored]) -> Sequence[Scored] | None:
+        """What may be trained on of these; None: no step in this round."""
+
+    def heard(self, metrics: Mapping[str, float] | None) -> Mapping[str, float]:
+        """Take in what the step said, None if there was none; returns metrics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +89,7 @@ class Parts:
     outgoing: Outgoing
     pool: Pool
     chosen_by: Filter
-    guard_rail: GuardRail
+    guard_rails: GuardRails
     clock: Clock
     rng: random.Random
 
@@ -122,7 +128,9 @@ async def learn(node: Parts, number: int, local: Sequence[Scored]) -> RoundRepor
     )
     node.pool.take(external)
     training_set = (*own, *external)
-    metrics = await node.policy.train(training_set)
+    watched = node.guard_rails.watch(local)
+    permitted = node.guard_rails.permitted(training_set)
+    trained = None if permitted is None else await node.policy.train(permitted)
     node.scheduler.update(local)
     return RoundReport(
         node=node.number,
@@ -131,10 +139,11 @@ async def learn(node: Parts, number: int, local: Sequence[Scored]) -> RoundRepor
         local=task_rewards(local),
         training_set=task_rewards(training_set),
         metrics={
-            **metrics,
+            **(trained or {}),
             **generation_metrics(local),
             **mix_metrics(own, external, len(node.pool), node.clock.now()),
-            **node.guard_rail.watch(local),
+            **watched,
+            **node.guard_rails.heard(trained),
         },
         sources=Counter(scored.group.publisher[:8].hex() for scored in external),
     )

@@ -21,6 +21,7 @@ from swarmnode.keeper import PolicyKeeper
 from swarmnode.node import Node
 from swarmnode.observe import status as shown
 from swarmnode.observe.facts import Facts
+from swarmnode.observe.guard_warnings import alarms_of
 from swarmnode.observe.health import warnings
 from swarmnode.observe.tracking import LastHour, Lasting
 from swarmnode.process import Child
@@ -123,6 +124,7 @@ class Vitals:
             training_error=self.training_error,
             scorer_kills_last_hour=self._kills.growth(int(kills), now),
             loopholes=self._loopholes(),
+            alarms=alarms_of(self.report.metrics) if self.report else {},
             checkpoint_age_seconds=now - newest.path.stat().st_mtime
             if newest and newest.path.exists()
             else now - self.around.started,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -99,7 +100,7 @@ def _shown(default: object) -> str:
     if default is None:
         return "unset"
     if isinstance(default, tuple):
-        return "[" + ", ".join(f'"{each}"' for each in default) + "]"
+        return "[" + ", ".join(json.dumps(each) for each in default) + "]"
     return str(default).lower() if isinstance(default, bool) else str(default)
 
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError, model_validator
 
 from swarmnode.config.base import Section
 from swarmnode.config.daemon import Daemon
+from swarmnode.config.guard_rails import GuardRails
 from swarmnode.config.network import Network
 from swarmnode.config.policy import PolicySettings
 from swarmnode.config.presets import BEYOND_TRAINING
@@ -46,7 +47,10 @@ class Settings(Section):
     training: Training = Training()
     """The training step."""
     rewards: Rewards = Rewards()
-    """Scoring."""
+    """Scoring, and what is paid beside success."""
+    guard_rails: GuardRails = GuardRails()
+    """What is watched in a node's own answers, and what happens when it gives way. A pair of limits
+    is what warns and what is critical."""
     selection: Selection = Selection()
     """What is taken from others."""
     network: Network = Network()

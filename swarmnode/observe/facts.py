@@ -24,6 +24,17 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Alarm:
+    """A guard-rail that complains."""
+
+    critical: bool
+    recent: float
+    """Its figure over the last few rounds."""
+    start: float
+    """What it was in the first rounds."""
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What warnings are made from. The defaults are those of a node that lacks nothing."""
 
@@ -75,6 +86,8 @@ class Facts:
     """Groups whose text hung or killed the scorer."""
     loopholes: Sequence[str] = ()
     """Tasks whose verifier is suspected of rewarding a few texts whatever the question."""
+    alarms: Mapping[str, Alarm] = field(default_factory=dict)
+    """Guard-rails that complain, by name (`whitespace/latin`)."""
     checkpoint_age_seconds: float | None = 0.0
     """Since the last checkpoint was complete; None if there is none yet."""
     checkpoint_interval_seconds: float = 600.0

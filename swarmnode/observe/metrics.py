@@ -28,6 +28,14 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "answers/common_excess": "By task: what that share exceeds the share of the four commonest "
         "reference answers of the same questions by. From 0.3 on it is a suspicion: a verifier's "
         "loophole rather than a skill.",
+        "guard/value": "By guard-rail: its figure in this round's own answers, or in the training "
+        "step; docs/guard-rails.md says what each is. Missing where it has no meaning.",
+        "guard/recent": "By guard-rail: its exponential mean over about five rounds, once "
+        "`guard_rails.first_rounds` are over. This is what is judged.",
+        "guard/start": "By guard-rail: the median of the first rounds.",
+        "guard/alarm": "By guard-rail, where it complains: 1 for a warning, 2 for critical.",
+        "guard/skipped": "1 if a guard-rail let no step be taken.",
+        "guard/rolled_back": "How often the policy was set back to a checkpoint since the start.",
         "mix/local_groups": "Own groups trained on: I.",
         "mix/external_groups": "Groups of peers trained on: J, or fewer if the pool had fewer.",
         "mix/local_live_groups": "Own groups with both successes and failures.",

@@ -193,7 +193,7 @@ class RemotePolicy:
         return Checkpoint(Path(saved["path"]), saved["bytes"], saved["seconds"], rejected)
 
     async def restore(self, folder: Path) -> RestoreReport:
-        """Go on from the newest sound checkpoint of `folder`; call it right after `create`.
+        """Go on from the newest sound checkpoint of `folder`: after `create`, or to go back.
 
         Raises ChildFailed, with one line for the user, when that checkpoint is of another model or
         of other settings, or when checkpoints are there and none can be read.

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from swarmnode.observe.facts import Facts, Severity
+from swarmnode.config.guard_rails import RAILS
+from swarmnode.observe.facts import Alarm, Facts, Severity
 from swarmnode.observe.health import WARNABLES, health_table, warnings
 from swarmnode.observe.tracking import LastHour, Lasting
 from swarmnode.observe.words import counted, lasting, size_of
@@ -42,6 +43,10 @@ CASES: Mapping[str, Mapping[str, Any]] = {
     "checkpoint-old": {"checkpoint_age_seconds": 1801.0},
     "store-problem": {"store_problem": "the store was damaged and set aside"},
     "memory-low": {"memory_available_bytes": 1, "memory_total_bytes": 100},
+    **{
+        f"guard-{name.replace('_', '-')}": {"alarms": {name: Alarm(False, 0.5, 0.1)}}
+        for name in (*RAILS, "nonfinite")
+    },
 }
 
 

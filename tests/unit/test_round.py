@@ -25,6 +25,7 @@ class Everything:
     diary: list[str] = field(default_factory=list)
     trained: list[Scored] = field(default_factory=list)
     published: list[Scored] = field(default_factory=list)
+    permits: bool = True
 
     def weights(self) -> Mapping[str, float]:
         self.diary.append("weights")
@@ -64,6 +65,12 @@ class Everything:
     def watch(self, groups: Sequence[Scored]) -> Mapping[str, float]:
         return {"answers/common_share/basic_arithmetic": float(len(groups))}
 
+    def permitted(self, groups: Sequence[Scored]) -> Sequence[Scored] | None:
+        return groups if self.permits else None
+
+    def heard(self, metrics: Mapping[str, float] | None) -> Mapping[str, float]:
+        return {"guard/skipped": float(metrics is None)}
+
 
 def node(parts: Everything, rounds: Rounds, pool: Pool | None = None) -> Parts:
     return Parts(
@@ -76,7 +83,7 @@ def node(parts: Everything, rounds: Rounds, pool: Pool | None = None) -> Parts:
         outgoing=parts,
         pool=pool or Pool(capacity=100, age_seconds=1e12),
         chosen_by=NonzeroAdvantage(draw_peers_first),
-        guard_rail=parts,
+        guard_rails=parts,
         clock=SystemClock(),
         rng=random.Random(0),
     )
@@ -145,6 +152,17 @@ def test_the_guard_rail_sees_every_own_group_whatever_is_trained_on() -> None:
     rounds = Rounds(local_groups_per_round=2, external_groups_per_round=0, questions_per_round=6)
     report = asyncio.run(run_round(node(Everything(), rounds), 1))
     assert report.metrics["answers/common_share/basic_arithmetic"] == 6
+
+
+def test_a_guard_rail_that_permits_no_step_costs_the_step_alone() -> None:
+    rounds = Rounds(local_groups_per_round=2, external_groups_per_round=0)
+    parts = Everything(permits=False)
+    report = asyncio.run(run_round(node(parts, rounds), 1))
+    assert parts.diary[-2:] == ["publish", "update"]
+    assert len(parts.published) == 2
+    assert report.metrics["guard/skipped"] == 1.0
+    assert report.metrics["mix/local_groups"] == 2
+    assert "loss" not in report.metrics
 
 
 def test_what_was_generated_is_counted_whether_live_and_trained_on_or_not() -> None:
