@@ -65,10 +65,6 @@ BuildPeer = Callable[[PeerOrder], Awaitable[Peer]]
 log = structlog.get_logger()
 
 
-class NotStarted(BadOrder):
-    """Asked before `start` or after `stop`: no fault, since the daemon looks until it has ended."""
-
-
 class Networking:
     """The methods of the network process, by name, in `handlers`."""
 
@@ -176,7 +172,7 @@ class Networking:
     @property
     def _joined(self) -> Membership:
         if self._membership is None:
-            raise NotStarted("the network was not started")
+            raise BadOrder("the network was not started")
         return self._membership
 
     def _member(self, order: NetworkOrder, rules: SwarmRules | None) -> Membership:
@@ -226,7 +222,7 @@ def _limited(name: str, method: Callable[[Any], Awaitable[Any]]) -> Callable[[An
         except TimeoutError:
             log.warning("too slow", method=name, seconds=METHOD_SECONDS[name])
             raise TimeoutError(f"{name} took over {METHOD_SECONDS[name]:.0f} s") from None
-        except (PeerUnreachable, WireError, NotStarted):
+        except (PeerUnreachable, WireError):
             raise
         except (BadOrder, StartFailed) as error:
             log.error("refused", method=name, why=str(error))

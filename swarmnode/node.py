@@ -184,7 +184,7 @@ def _collector(
         rules=AdmissionRules(
             swarm_id=around.swarm_id,
             fingerprints=around.fingerprints,
-            completion_tokens=settings.policy.max_new_tokens,
+            completion_tokens=settings.policy.new_tokens,
             clock_skew_seconds=selection.clock_skew_seconds,
             wants_dead=chosen_by.wants_dead,
             **_limits(around.rules),

@@ -91,7 +91,7 @@ def making_of(settings: Settings, public_key: bytes, sampling_seed: int, cache: 
 
 async def order_of(settings: Settings, making: Making, scorer: Scorer) -> PolicyOrder:
     """The order for that policy, with the questions of its warm start."""
-    base = await base_pairs(settings, scorer, SHARED_SEED)
+    base = await base_pairs(settings, scorer, SHARED_SEED) if making.model == "tiny" else []
     return await policy_order(settings, scorer, making, base)
 
 

@@ -12,10 +12,12 @@ import platformdirs
 
 HOME_VARIABLE = "SWARMNODE_HOME"
 CACHE_VARIABLE = "SWARMNODE_CACHE"
+MODELS_FOLDER = "models"
+"""Under the cache: models that were converted."""
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
-    """What can be made again: warm starts. Safe to delete at any time, and to share.
+    """What can be made again: warm starts, converted models. Safe to delete and to share.
 
     CACHE_VARIABLE puts it elsewhere than under the home.
     """

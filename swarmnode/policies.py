@@ -38,7 +38,7 @@ class Making:
 
 
 async def base_pairs(settings: Settings, scorer: Scorer, shared_seed: int) -> Pairs:
-    """What every policy with this shared seed learns first: all enabled tasks."""
+    """What every `tiny` with this shared seed learns first: all enabled tasks."""
     tasks = [task for task, _ in settings.tasks.pairs]
     count = settings.policy.warm_start.base_pairs_per_task
     return await _pairs(settings, scorer, tasks, shared_seed * STREAMS_PER_SEED, count)
@@ -50,6 +50,7 @@ async def policy_order(
     """What a host needs to make the policy."""
     stream = making.shared_seed * STREAMS_PER_SEED + making.stream
     count = settings.policy.warm_start.pairs_per_task
+    starts_random = making.model == "tiny"
     return PolicyOrder(
         policy=settings.policy.model_copy(update={"model": making.model}).model_dump(),
         training=settings.training.model_dump(),
@@ -57,8 +58,10 @@ async def policy_order(
         seed=making.seed,
         sampling_seed=making.sampling_seed,
         shared_seed=making.shared_seed,
-        base_pairs=base,
-        skill_pairs=await _pairs(settings, scorer, making.skills, stream, count),
+        base_pairs=base if starts_random else [],
+        skill_pairs=await _pairs(settings, scorer, making.skills, stream, count)
+        if starts_random
+        else [],
         cache_folder=None if making.cache is None else str(making.cache),
     )
 

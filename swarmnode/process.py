@@ -30,8 +30,13 @@ from typing import Any, Literal
 
 import msgpack
 
+
+class Refusal(Exception):
+    """What a handler raises where the user must change something; the text is one line."""
+
+
 Handlers = Mapping[str, Callable[[Any], Any]]
-Outcome = Literal["ok", "failed", "killed"]
+Outcome = Literal["ok", "refused", "failed", "killed"]
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 KILL_GRACE_SECONDS = 5.0
@@ -56,6 +61,10 @@ class ChildTimedOut(ChildError):
 
 class ChildFailed(ChildError):
     """The child's handler raised; the message is the child's, the child lives on."""
+
+
+class ChildRefused(ChildFailed):
+    """What the handler was asked for cannot be; the message is one line for the user."""
 
 
 class WorkKilled(ChildError):
@@ -159,6 +168,8 @@ class Child:
         except (OSError, EOFError):
             self._reap()
             raise ChildGone(f"{self.name} died during {method}") from None
+        if outcome == "refused":
+            raise ChildRefused(value)
         if outcome == "failed":
             raise ChildFailed(f"{self.name}: {method}: {value}")
         if outcome == "killed":
@@ -276,6 +287,8 @@ class _Worker:
 def _answer(handlers: Handlers, method: str, payload: Any) -> list[Any]:
     try:
         return ["ok", handlers[method](payload)]
+    except Refusal as error:
+        return ["refused", str(error)]
     except Exception as error:
         traceback.print_exc(file=sys.stderr)
         return ["failed", f"{type(error).__name__}: {error}"]

@@ -6,6 +6,7 @@ it runs one thread, so that the same requests give the same numbers.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -14,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from transformers.utils.logging import disable_progress_bar
 
 from swarmnode.config.channels import Channels
 from swarmnode.config.policy import PolicySettings
 from swarmnode.config.training import Training
+from swarmnode.paths import MODELS_FOLDER, cache_folder
 from swarmnode.policy.checkpoint import newest_checkpoint
 from swarmnode.policy.exporting import ExportForm, export_policy
 from swarmnode.policy.loading import load_policy
@@ -30,6 +33,9 @@ from swarmnode.rewards.channels import Paid, further_channels
 from swarmnode.training import Trainer, TrainingGroup
 from swarmnode.types import SUCCESS_THRESHOLD, Completion
 
+_NOT_BOUND = {"warm_start", "device", "engine"}
+"""Settings of the policy that may change while it is trained."""
+
 
 class HostedPolicy:
     """One policy with its trainer and its generator."""
@@ -37,19 +43,26 @@ class HostedPolicy:
     def __init__(self, order: dict[str, Any]) -> None:
         settings = PolicySettings.model_validate(order["policy"])
         started = time.monotonic()
-        self._policy = load_policy(settings, order["shared_seed"])
+        self._policy = load_policy(
+            settings, order["shared_seed"], cache_folder(os.environ) / MODELS_FOLDER
+        )
         self._settings = settings
         self._warm_start(order)
-        training = Training.model_validate(order["training"])
+        training = Training.model_validate(order["training"]).for_model(
+            settings.model, adapters=settings.lora.rank > 0
+        )
+        if training.kl_weight > 0.0:
+            self._policy.keep_reference()
         self._channels = Channels.model_validate(order["channels"])
         weights = self._channels.weights
         self._trainer = Trainer(
-            self._policy, training, settings.temperature, weights, settings.max_new_tokens
+            self._policy, training, settings.temperature, weights, settings.new_tokens
         )
         self._generator = torch.Generator().manual_seed(order["sampling_seed"])
         # The warm start has done its work before the first checkpoint: it may change freely.
         bound = {
-            "policy": settings.model_dump(mode="json", exclude={"warm_start"}),
+            "policy": settings.model_dump(mode="json", exclude=_NOT_BOUND)
+            | {"max_new_tokens": settings.new_tokens, "dtype": str(self._policy.dtype)[6:]},
             "training": training.model_dump(mode="json"),
             "channels": self._channels.model_dump(mode="json"),
         }
@@ -83,7 +96,7 @@ class HostedPolicy:
         groups = self._policy.generate(
             prompts,
             completions,
-            self._settings.max_new_tokens,
+            self._settings.new_tokens,
             self._settings.temperature,
             self._generator,
         )
@@ -93,7 +106,7 @@ class HostedPolicy:
         """Answer each prompt once with a generator of its own."""
         answers = self._policy.answer(
             prompts,
-            self._settings.max_new_tokens,
+            self._settings.new_tokens,
             0.0 if greedy else self._settings.temperature,
             torch.Generator().manual_seed(seed),
         )
@@ -104,7 +117,7 @@ class HostedPolicy:
         groups = self._policy.generate(
             prompts,
             completions,
-            self._settings.max_new_tokens,
+            self._settings.new_tokens,
             self._settings.temperature,
             torch.Generator().manual_seed(seed),
         )
@@ -113,7 +126,7 @@ class HostedPolicy:
     def train(self, groups: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """Take one step; groups of peers whose text is too long for us are left out, counted."""
         encoded = [self._paid(group, _training_group(self._policy, group)) for group in groups]
-        limit = self._settings.max_new_tokens
+        limit = self._settings.new_tokens
         kept = [group for group in encoded if all(len(ids) <= limit for ids in group.completions)]
         report = self._trainer.step(kept)
         self._policy.version = self._trainer.steps
@@ -131,7 +144,7 @@ class HostedPolicy:
                 group["completions"], encoded.completions, encoded.rewards, strict=True
             )
         ]
-        channels = further_channels(completions, self._channels, self._settings.max_new_tokens)
+        channels = further_channels(completions, self._channels, self._settings.new_tokens)
         return replace(encoded, further_channels=channels)
 
     def save(self, folder: str, extra: Any) -> dict[str, Any]:
@@ -244,5 +257,7 @@ def handlers() -> Handlers:
 
 
 if __name__ == "__main__":
+    # The daemon's terminal is for what the user wants to know.
+    disable_progress_bar()
     torch.set_num_threads(1)
     serve(handlers(), inherited_socket(sys.argv[1:]))

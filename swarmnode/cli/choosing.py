@@ -82,7 +82,7 @@ def fitting(settings: Settings, chosen: SwarmFile, *, own_tasks: bool) -> Settin
         names = tuple(":".join(pair) for pair in rules.tasks)
         tasks = settings.tasks.model_copy(update={"names": names})
         settings = settings.model_copy(update={"tasks": tasks})
-    if settings.policy.max_new_tokens > rules.completion_tokens_max:
+    if settings.policy.new_tokens > rules.completion_tokens_max:
         raise Mistake(
             f"the swarm {rules.name!r} takes at most {rules.completion_tokens_max} tokens an "
             f"answer; give --set policy.max_new_tokens={rules.completion_tokens_max} or less"

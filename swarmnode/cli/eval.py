@@ -66,7 +66,7 @@ def _settings(
     config: Config,
 ) -> tuple[Settings, Settings]:
     """Those that make the policy, and those that say what is asked."""
-    from swarmnode.policy.names import check_model
+    from swarmnode.policy.names import UnknownModel, model_kind
 
     earlier = chosen.origin.settings if chosen else {}
     of_policy = {"policy.model": model}
@@ -79,8 +79,8 @@ def _settings(
     check_tasks(asked)
     made = load(config, assignment or [], of_policy, earlier)
     try:
-        check_model(made.policy.model)
-    except ValueError as error:
+        model_kind(made.policy.model)
+    except UnknownModel as error:
         raise Mistake(str(error)) from error
     return made, asked
 
@@ -105,7 +105,7 @@ def _examined(exam: Exam) -> ExamResult:
     from swarmnode.cli.eval_screen import Progressing
     from swarmnode.evaluation import EvaluationError
     from swarmnode.examining import CannotAsk, examine
-    from swarmnode.process import ChildError
+    from swarmnode.process import ChildError, ChildRefused
 
     try:
         exam.cache.mkdir(parents=True, exist_ok=True)
@@ -113,6 +113,8 @@ def _examined(exam: Exam) -> ExamResult:
             return examine(exam, progress)
     except CannotAsk as error:
         raise Mistake(str(error)) from error
+    except ChildRefused as error:
+        raise Mistake(str(error), Exit.CONFIG) from error
     except (ChildError, EvaluationError) as error:
         raise Mistake(str(error), Exit.FAILURE) from error
     except OSError as error:
@@ -138,7 +140,7 @@ def _tell(exam: Exam, chosen: Chosen | None, result: ExamResult, *, as_json: boo
         "questions_per_task": exam.questions,
         "samples": exam.samples,
         "temperature": exam.settings.policy.temperature,
-        "max_new_tokens": exam.settings.policy.max_new_tokens,
+        "max_new_tokens": exam.settings.policy.new_tokens,
         **figures.as_json(),
     }
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")

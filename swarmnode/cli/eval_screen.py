@@ -80,7 +80,7 @@ def _how(exam: Exam, *, paired: bool) -> str:
     below = "Below: the change and its 95 % interval, questions paired."
     return (
         f"{exam.questions} held-out questions a task; {exam.samples} answers each, sampled at "
-        f"temperature {policy.temperature:g}, and one greedy; at most {policy.max_new_tokens} "
+        f"temperature {policy.temperature:g}, and one greedy; at most {policy.new_tokens} "
         "tokens an answer. pass@k: the chance that one of k answers is right. "
         + (below if paired else "Below: the 95 % interval over questions.")
     )

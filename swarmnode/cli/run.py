@@ -105,7 +105,7 @@ def _run(
     from swarmnode.observe.log import start_logging
     from swarmnode.outfit import Plan
     from swarmnode.paths import cache_folder
-    from swarmnode.process import ChildError
+    from swarmnode.process import ChildError, ChildRefused
     from swarmnode.store.database import StoreError
 
     check(settings)
@@ -116,6 +116,8 @@ def _run(
     try:
         cache.mkdir(parents=True, exist_ok=True)
         live(plan)
+    except ChildRefused as error:
+        raise Mistake(str(error), Exit.CONFIG) from error
     except (ChildError, StoreError) as error:
         raise Mistake(str(error), Exit.FAILURE) from error
     except OSError as error:

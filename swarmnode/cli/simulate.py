@@ -131,7 +131,7 @@ def _check_study(mixes: Sequence[Mix], seed: int, seeds: int) -> None:
 
 def check(settings: Settings) -> None:
     """Whatever can be known to be wrong before anything is started."""
-    from swarmnode.policy.names import check_model
+    from swarmnode.policy.names import UnknownModel, model_kind
     from swarmnode.selection.filters import UnknownFilter, draw_rule, load_filter
 
     rounds = settings.rounds
@@ -146,8 +146,8 @@ def check(settings: Settings) -> None:
     try:
         load_filter(settings.selection.filter, draw_rule(settings.selection.draw))
         for model in (settings.policy.model, *settings.simulation.models):
-            check_model(model)
-    except (UnknownFilter, ValueError) as error:
+            model_kind(model)
+    except (UnknownFilter, UnknownModel, ValueError) as error:
         raise Mistake(str(error)) from error
     tasks = {task for task, _ in settings.tasks.pairs}
     for skills in settings.simulation.skills:
@@ -170,7 +170,7 @@ def _run(
 ) -> None:
     from swarmnode.cli.screen import Screen
     from swarmnode.paths import cache_folder
-    from swarmnode.process import ChildError
+    from swarmnode.process import ChildError, ChildRefused
     from swarmnode.sim.study import arms, run_study
 
     folder = out or Path("runs") / time.strftime("%Y-%m-%d-%H%M%S")
@@ -187,6 +187,8 @@ def _run(
                 study, folder, environment=os.environ, cache=cache, progress=screen
             )
         report = _report(folder, runs, settings, complete=complete) if runs else None
+    except ChildRefused as error:
+        raise Mistake(str(error), Exit.CONFIG) from error
     except ChildError as error:
         raise Mistake(f"{error}; its own message is above", Exit.FAILURE) from error
     except OSError as error:

@@ -1,14 +1,21 @@
-"""Settings of the policy: which model, how it samples, how `tiny` is warm-started."""
+"""Settings of the policy: which model, where and how it computes, how `tiny` is warm-started."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from swarmnode.config.base import Section
 
 PositiveInt = Annotated[int, Field(ge=1)]
+Device = Literal["auto", "cpu", "mps", "cuda"]
+Precision = Literal["auto", "float32", "bfloat16", "float16"]
+EngineName = Literal["auto", "native", "hf"]
+
+TINY_NEW_TOKENS = 20
+NEW_TOKENS = 64
+"""Longest completion of any other model, unless it is set."""
 
 
 class TinySettings(Section):
@@ -52,19 +59,57 @@ class WarmStartSettings(Section):
     """Weight decay, per unit of learning rate."""
 
 
+class LoraSettings(Section):
+    """Low-rank adapters (LoRA, arXiv 2106.09685); they need the extra `lora`."""
+
+    rank: Annotated[int, Field(ge=0, le=1024)] = 0
+    """Rank of the adapters; 0 trains all weights."""
+    alpha: Annotated[float, Field(gt=0)] = 32.0
+    """The adapters' product is scaled by this over the rank."""
+    targets: tuple[str, ...] = ()
+    """Names of the linear layers that get one, such as `q_proj`; empty means all but the head."""
+
+
 class PolicySettings(Section):
     """The node's language model and how it samples."""
 
     model: str = "tiny"
-    """The model's name: `tiny`, the built-in one."""
+    """The model: `tiny`, which is built in; `smollm2-135m`, out of the package of the extra of that
+    name; the id of one of the Hugging Face hub, such as `Qwen/Qwen2.5-0.5B-Instruct`; or a folder,
+    written with a slash. Only safetensors are loaded, and no code of a model is run."""
+    revision: str = "main"
+    """Branch, tag or commit of a hub model. What was downloaded once is taken from the cache from
+    then on; a commit pins it on every machine."""
+    thinking: bool = False
+    """What a chat template that knows `enable_thinking` is told."""
+    device: Device = "auto"
+    """Where the model computes; `auto` takes CUDA, else MPS, else the CPU."""
+    dtype: Precision = "auto"
+    """What it computes in. `auto`: bfloat16 on CUDA where the hardware has it; on a processor only
+    for weights that adapters leave alone, and only if it has instructions for it and proves to be
+    faster by it in a second's trial; else float32. `tiny` is always float32. What is trained, and
+    the optimizer, stay float32."""
+    engine: EngineName = "auto"
+    """What samples: `native`, our own, for the families that it covers; `hf`, transformers' own
+    loop, for every other."""
     temperature: Annotated[float, Field(gt=0, le=10)] = 1.0
     """Sampling temperature; log-probs are those of the distribution at this temperature."""
-    max_new_tokens: Annotated[int, Field(ge=1, le=4096)] = 20
-    """Longest completion in tokens, the end token included; a longer one is cut off."""
+    max_new_tokens: Annotated[int | None, Field(ge=1, le=4096)] = None
+    """Longest completion in tokens, the end token included; a longer one is cut off. Unset means
+    20 for `tiny` and 64 for every other model."""
     skills: tuple[str, ...] = ()
     """Tasks that the own warm start of `tiny` teaches on a real network; empty takes two that
     follow from the node's key. A simulation has its own setting for all its nodes."""
+    lora: LoraSettings = LoraSettings()
+    """Training a low-rank adapter instead of all weights."""
     tiny: TinySettings = TinySettings()
     """The shape of `tiny`."""
     warm_start: WarmStartSettings = WarmStartSettings()
     """The supervised warm start of `tiny`."""
+
+    @property
+    def new_tokens(self) -> int:
+        """The longest completion with its default resolved."""
+        if self.max_new_tokens is not None:
+            return self.max_new_tokens
+        return TINY_NEW_TOKENS if self.model == "tiny" else NEW_TOKENS

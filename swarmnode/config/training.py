@@ -30,6 +30,13 @@ RewardAggregation = Literal["sum_then_normalise", "normalise_then_sum"]
 Schedule = Literal["constant", "linear", "cosine"]
 TrainedGroups = Literal["accuracy", "any_channel"]
 
+TINY_LEARNING_RATE = 2e-4
+LEARNING_RATE = 5e-6
+"""Of models that know a language already."""
+ADAPTER_FACTOR = 10.0
+"""Adapters want about ten times the rate of full training (Thinking Machines Lab 2025, "LoRA
+without regret")."""
+
 
 class Training(Section):
     """How a round's groups change the policy."""
@@ -38,9 +45,9 @@ class Training(Section):
     """The name of a published method: it changes the defaults of the settings that make up that
     method (docs/losses.md lists them); settings given beside it win."""
 
-    learning_rate: float = Field(default=2e-4, gt=0.0)
-    """Adam's step size after the warm-up. 2e-4 suits `tiny`, which 1e-3 makes forget; models of
-    100 M parameters and more want 1e-6 to 1e-5."""
+    learning_rate: float | None = Field(default=None, gt=0.0)
+    """Adam's step size after the warm-up. Unset follows the model: 2e-4 for `tiny`, which 1e-3
+    makes forget, and 5e-6 for every other; ten times that where adapters are trained (LoRA)."""
 
     warmup_steps: int = Field(default=10, ge=0)
     """Optimizer steps over which the learning rate rises linearly to its value; 0 starts at it."""
@@ -216,3 +223,16 @@ class Training(Section):
         if found is not None:
             raise ValueError(found)
         return self
+
+    @property
+    def rate(self) -> float:
+        """The learning rate; unset, it is that of `tiny`."""
+        return TINY_LEARNING_RATE if self.learning_rate is None else self.learning_rate
+
+    def for_model(self, model: str, *, adapters: bool) -> Self:
+        """The same with the learning rate that suits the model, unless one is set."""
+        if self.learning_rate is not None:
+            return self
+        rate = TINY_LEARNING_RATE if model == "tiny" else LEARNING_RATE
+        rate = rate * ADAPTER_FACTOR if adapters else rate
+        return self.model_copy(update={"learning_rate": rate})

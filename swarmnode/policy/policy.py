@@ -1,12 +1,15 @@
 """The policy core: a model with its codec, as plain text in and sampled completions out.
 
 A plain object without threads, files or clocks. It does not know tasks, rewards or who trains it;
-training reaches it through `tree_hidden`, `head` and `parameters`.
+training reaches it through `tree_hidden`, `head`, `parameters` and the two contexts `reference`
+and `recomputed_activations`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import contextlib
+import copy
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -14,8 +17,10 @@ from transformers.modeling_utils import PreTrainedModel
 
 from swarmnode.policy.engine import Engine
 from swarmnode.policy.forwards import choose_forward
+from swarmnode.policy.lora import disabled_adapters, has_adapters
 from swarmnode.policy.sampling import Sampled
 from swarmnode.policy.text import TextCodec
+from swarmnode.policy.weights import distinct_tensors
 from swarmnode.types import Completion, FinishReason, PolicyInfo
 
 
@@ -29,9 +34,13 @@ class Policy:
         codec: TextCodec,
         engine: Engine,
         version: int = 0,
+        origin: str = "",
+        autocast: torch.dtype | None = None,
     ) -> None:
-        """Take a transformers module and an engine over the same parameters.
+        """Take a transformers module, with or without adapters, and an engine over the same.
 
+        origin: which files the weights below adapters are from. autocast: what products are
+        computed in if not in the weights' own type.
         Raises UnsupportedModel when the module can't be trained.
         """
         self.name = name
@@ -39,6 +48,11 @@ class Policy:
         self.codec = codec
         self.engine = engine
         self.version = version
+        self.origin = origin
+        self._autocast = autocast
+        self._adapted = has_adapters(model)
+        self._start: PreTrainedModel | None = None
+        self._recompute = False
         self._forward = choose_forward(model)
 
     @property
@@ -52,6 +66,11 @@ class Policy:
         return self._forward.device
 
     @property
+    def dtype(self) -> torch.dtype:
+        """What matrix products are computed in."""
+        return self._autocast or self.head_weight.dtype
+
+    @property
     def head_weight(self) -> Tensor:
         """The output matrix, (vocabulary, width); the embedding itself where they are tied."""
         return self._forward.head_weight
@@ -59,6 +78,49 @@ class Policy:
     def parameters(self) -> Iterator[nn.Parameter]:
         """Every trainable parameter once."""
         yield from self.model.parameters()
+
+    def keep_reference(self) -> None:
+        """Take the policy as it is now for the reference; with adapters it is there already."""
+        if not self._adapted:
+            self._start = copy.deepcopy(self.model).requires_grad_(False)
+
+    @contextlib.contextmanager
+    def reference(self) -> Iterator[None]:
+        """Let `tree_hidden` and `head` be the reference's while entered.
+
+        With adapters that is the policy with these switched off, else what `keep_reference` took;
+        ValueError without it.
+        """
+        if self._adapted:
+            with disabled_adapters(self.model):
+                yield
+            return
+        if self._start is None:
+            raise ValueError("no reference was kept")
+        trained, self._forward = self._forward, choose_forward(self._start)
+        try:
+            yield
+        finally:
+            self._forward = trained
+
+    @contextlib.contextmanager
+    def recomputed_activations(self) -> Iterator[None]:
+        """Let `tree_hidden` keep no more than its layers' inputs for the backward pass."""
+        self._recompute = True
+        try:
+            yield
+        finally:
+            self._recompute = False
+
+    def saved_tensors(self) -> Mapping[str, Tensor]:
+        """What a checkpoint must hold: the adapters alone where these are trained, else all."""
+        if self._adapted:
+            return {name: one for name, one in self.model.named_parameters() if one.requires_grad}
+        return distinct_tensors(self.model)
+
+    def reference_tensors(self) -> Mapping[str, Tensor]:
+        """The reference, where it is a copy."""
+        return {} if self._start is None else distinct_tensors(self._start)
 
     def encode_prompt(self, text: str) -> list[int]:
         """Return the ids that a completion continues."""
@@ -85,14 +147,15 @@ class Policy:
         which takes the likeliest token each time.
         """
         encoded = [self.encode_prompt(prompt) for prompt in prompts]
-        sampled = self.engine.sample(
-            encoded,
-            completions_per_prompt,
-            max_new_tokens,
-            temperature,
-            self.codec.end_ids,
-            generator,
-        )
+        with self._computing():
+            sampled = self.engine.sample(
+                encoded,
+                completions_per_prompt,
+                max_new_tokens,
+                temperature,
+                self.codec.end_ids,
+                generator,
+            )
         return [tuple(self._completion(row) for row in rows) for rows in sampled]
 
     def answer(
@@ -113,15 +176,25 @@ class Policy:
         All arguments are integer (rows, length). Segment 0 is a row's prompt, k >= 1 its k-th
         completion, -1 padding; a token sees the prompt and its own segment, up to its position.
         """
-        return self._forward.tree_hidden(token_ids, positions, segments)
+        with self._computing():
+            return self._forward.tree_hidden(
+                token_ids, positions, segments, checkpoint_activations=self._recompute
+            )
 
     def causal_hidden(self, token_ids: Tensor) -> Tensor:
         """Return the final hidden states of right-padded rows, with gradient."""
-        return self._forward.causal_hidden(token_ids)
+        with self._computing():
+            return self._forward.causal_hidden(token_ids)
 
     def head(self, hidden: Tensor) -> Tensor:
-        """Return the logits of hidden states, (..., width) to (..., vocabulary)."""
-        return self._forward.head(hidden)
+        """Return the logits, float32, of hidden states, (..., width) to (..., vocabulary)."""
+        with self._computing():
+            return self._forward.head(hidden).float()
+
+    def _computing(self) -> contextlib.AbstractContextManager[object]:
+        if self._autocast is None:
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, dtype=self._autocast)
 
     def _completion(self, row: Sampled) -> Completion:
         return Completion(

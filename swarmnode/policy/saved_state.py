@@ -1,10 +1,12 @@
 """All that a policy's future depends on, to and from a checkpoint's files.
 
-model.safetensors holds the weights, optimizer.safetensors AdamW's moments by parameter name,
-state.json the rest: scalars, generators, settings, library versions and a JSON value of the
-daemon's. Safetensors and JSON only. Everything is checked against the live policy before anything
-of it is changed, and saving changes nothing, no generator included, so that a restored policy goes
-on bit for bit like one that never stopped (on the same machine, libraries and threads).
+model.safetensors holds the weights, or the adapters alone where these are trained;
+optimizer.safetensors AdamW's moments by parameter name; reference.safetensors the weights that
+training began with, where it is held near them; state.json the rest: scalars, generators, settings,
+library versions and a JSON value of the daemon's. Safetensors and JSON only. Everything is checked
+against the live policy before anything of it is changed, and saving changes nothing, no generator
+included, so that a restored policy goes on bit for bit like one that never stopped (on the same
+machine, libraries and threads).
 
 Knows the trainer by the form of its state alone.
 """
@@ -29,10 +31,11 @@ from torch import Tensor, nn
 from swarmnode.config.base import Section
 from swarmnode.policy.checkpoint import CheckpointError, Saved, save_checkpoint
 from swarmnode.policy.policy import Policy
-from swarmnode.policy.weights import load_weights, save_weights
+from swarmnode.policy.weights import fill, read_weights, save_weights
 
 _MODEL = "model.safetensors"
 _OPTIMIZER = "optimizer.safetensors"
+_REFERENCE = "reference.safetensors"
 _STATE = "state.json"
 _FORMAT = 1
 _MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -74,6 +77,8 @@ class _State(Section):
     format: int
     version: int
     model: str
+    origin: str = ""
+    """Which files the frozen weights below adapters are from; empty where all are trained."""
     tokenizer: str
     settings_sha256: str
     settings: dict[str, JsonValue]
@@ -126,16 +131,19 @@ class PolicyState:
             learning_rates=[group["lr"] for group in state["param_groups"]],
         )
         document = self._document(scalars, trainer["channel_spread"], extra)
+        weights, reference = self._policy.saved_tensors(), self._policy.reference_tensors()
 
         def write(temporary: Path) -> None:
             try:
-                save_weights(self._policy.model, temporary / _MODEL)
+                save_weights(weights, temporary / _MODEL)
+                if reference:
+                    save_weights(reference, temporary / _REFERENCE)
                 save_file(moments, temporary / _OPTIMIZER)
             except SafetensorError as error:
                 raise OSError(str(error)) from error
             (temporary / _STATE).write_bytes(document)
 
-        tensors = [*self._policy.parameters(), *moments.values()]
+        tensors = [*weights.values(), *reference.values(), *moments.values()]
         expected = sum(one.nbytes for one in tensors) + len(document) + _HEADER_BYTES
         return save_checkpoint(folder, self._trainer.steps, expected, write)
 
@@ -148,10 +156,10 @@ class PolicyState:
         self._check_origin(path, state)
         optimizer = self._optimizer_state(path, state)
         generator = self._checked_generator(path, state)
-        try:
-            load_weights(self._policy.model, path / _MODEL)
-        except ValueError as error:
-            raise CheckpointRefused(str(error)) from error
+        weights = _checked(self._policy.saved_tensors(), path / _MODEL)
+        reference = _checked(self._policy.reference_tensors(), path / _REFERENCE)
+        fill(self._policy.saved_tensors(), weights)
+        fill(self._policy.reference_tensors(), reference)
         self._trainer.load_state_dict(
             {
                 "steps": state.version,
@@ -171,10 +179,8 @@ class PolicyState:
         """
         state = _parsed(path)
         self._check_policy(path, state)
-        try:
-            load_weights(self._policy.model, path / _MODEL)
-        except ValueError as error:
-            raise CheckpointRefused(str(error)) from error
+        weights = _checked(self._policy.saved_tensors(), path / _MODEL)
+        fill(self._policy.saved_tensors(), weights)
         self._policy.version = state.version
         return state.extra
 
@@ -187,6 +193,7 @@ class PolicyState:
                 format=_FORMAT,
                 version=self._trainer.steps,
                 model=self._policy.name,
+                origin=self._policy.origin,
                 tokenizer=self._policy.info.tokenizer_fingerprint.hex(),
                 settings_sha256=_digest(self._settings),
                 settings=self._settings,
@@ -206,6 +213,8 @@ class PolicyState:
             raise _refusal(path, f"model {state.model!r}, now it is {self._policy.name!r}")
         if state.tokenizer != self._policy.info.tokenizer_fingerprint.hex():
             raise _refusal(path, "another tokenizer")
+        if state.origin != self._policy.origin:
+            raise _refusal(path, "other files of that model (another commit, say)")
 
     def _check_origin(self, path: Path, state: _State) -> None:
         self._check_policy(path, state)
@@ -261,6 +270,16 @@ class PolicyState:
         except (ValueError, RuntimeError) as error:
             raise _refusal(path, f"another kind of generator ({error})") from error
         return restored
+
+
+def _checked(expected: Mapping[str, Tensor], path: Path) -> Mapping[str, Tensor]:
+    """What a file holds for these tensors; it isn't there where there are none."""
+    if not expected:
+        return {}
+    try:
+        return read_weights(expected, path)
+    except ValueError as error:
+        raise CheckpointRefused(str(error)) from error
 
 
 def _parsed(path: Path) -> _State:

@@ -29,26 +29,24 @@ def weights_digest(tensors: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def save_weights(module: nn.Module, path: Path) -> None:
-    """Write a module's distinct tensors, with their digest, under a temporary name, then rename."""
-    tensors = _distinct(module)
+def save_weights(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Write tensors with their digest under a temporary name, then rename."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     os.close(handle)
     try:
         metadata = {_DIGEST_KEY: weights_digest(tensors), "format": "pt"}
-        save_file(tensors, temporary, metadata=metadata)
+        save_file(dict(tensors), temporary, metadata=metadata)
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
 
 
-def load_weights(module: nn.Module, path: Path) -> None:
-    """Fill a module from a file of `save_weights`.
+def read_weights(expected: Mapping[str, Tensor], path: Path) -> dict[str, Tensor]:
+    """Read a file of `save_weights` that must hold tensors like these.
 
-    ValueError when the file is damaged or of another shape, OSError when it cannot be read; the
-    module is untouched then.
+    ValueError when it is damaged or holds others, OSError when it cannot be read.
     """
     try:
         with safe_open(path, framework="pt") as file:
@@ -59,11 +57,15 @@ def load_weights(module: nn.Module, path: Path) -> None:
         raise ValueError(f"{path} is no safetensors file: {error}") from error
     if digest != weights_digest(tensors):
         raise ValueError(f"{path} is damaged: its content does not match its digest")
-    expected = _distinct(module)
     if {name: tensor.shape for name, tensor in tensors.items()} != {
         name: tensor.shape for name, tensor in expected.items()
     }:
         raise ValueError(f"{path} holds the weights of another model")
+    return tensors
+
+
+def fill(expected: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
+    """Copy what was read into its place."""
     with torch.no_grad():
         for name, tensor in expected.items():
             tensor.copy_(tensors[name])
@@ -78,25 +80,26 @@ class WeightsCache:
     def load(self, key: str, module: nn.Module) -> bool:
         """Fill the module from the entry; False when there is none or it is damaged."""
         try:
-            load_weights(module, self._path(key))
+            expected = distinct_tensors(module)
+            fill(expected, read_weights(expected, self._path(key)))
         except (OSError, ValueError):
             return False
         return True
 
     def store(self, key: str, module: nn.Module) -> None:
         """Write an entry, replacing a damaged one."""
-        save_weights(module, self._path(key))
+        save_weights(distinct_tensors(module), self._path(key))
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}.safetensors"
 
 
-def _distinct(module: nn.Module) -> dict[str, Tensor]:
+def distinct_tensors(module: nn.Module) -> dict[str, Tensor]:
     """Return the tensors by name, those that share storage once: safetensors refuses twins."""
     seen: set[int] = set()
     tensors: dict[str, Tensor] = {}
     for name, tensor in module.state_dict().items():
         if tensor.data_ptr() not in seen:
             seen.add(tensor.data_ptr())
-            tensors[name] = tensor.contiguous()
+            tensors[name] = tensor
     return tensors

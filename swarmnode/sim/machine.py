@@ -6,9 +6,10 @@ They outlive a single run: a study starts them once. Closing is the owner's duty
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from swarmnode.children import policy_child, scoring_child
+from swarmnode.config.policy import PolicySettings
 from swarmnode.config.settings import Settings
 from swarmnode.rewards.client import Scorer
 from swarmproto import SwarmRules, swarm_id
@@ -45,6 +46,12 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
+def _policies(settings: Settings) -> Iterator[PolicySettings]:
+    """The policies' settings by model."""
+    for model in settings.simulation.models:
+        yield settings.policy.model_copy(update={"model": model})
+
+
 def simulated_swarm_id(settings: Settings) -> bytes:
     """The id of a simulated swarm: the hash of its rules, as for any public swarm."""
     rules = SwarmRules(
@@ -52,7 +59,7 @@ def simulated_swarm_id(settings: Settings) -> bytes:
         tasks=tuple(sorted(settings.tasks.pairs)),
         completions_min=2,
         completions_max=64,
-        completion_tokens_max=settings.policy.max_new_tokens,
+        completion_tokens_max=max(one.new_tokens for one in _policies(settings)),
         groups_per_bundle_max=64,
     )
     return swarm_id(rules)

@@ -144,8 +144,15 @@ def _build_nodes(
             score_seconds=partial(spread, simulation.score_seconds),
             seed=simulation.seed,
         )
-        nodes.append(build_node(settings, policy, around))
+        nodes.append(build_node(_of_node(settings, number), policy, around))
     return nodes
+
+
+def _of_node(settings: Settings, number: int) -> Settings:
+    """The settings of one node, which differ in the model."""
+    models = settings.simulation.models
+    policy = settings.policy.model_copy(update={"model": models[number % len(models)]})
+    return settings.model_copy(update={"policy": policy})
 
 
 async def _create_policies(
@@ -153,12 +160,13 @@ async def _create_policies(
 ) -> Mapping[str, float]:
     """Let the hosts make the policies, each as soon as its questions are there."""
     simulation = settings.simulation
-    base = await base_pairs(settings, scorer, simulation.seed)
+    random_start = "tiny" in simulation.models
+    base = await base_pairs(settings, scorer, simulation.seed) if random_start else []
 
     async def create(number: int, node: Node) -> Mapping[str, float]:
         seed = simulation.seed * 1_000_003 + number
         making = Making(
-            model=simulation.models[number % len(simulation.models)],
+            model=_of_node(settings, number).policy.model,
             skills=skills_of(settings, number),
             seed=seed,
             sampling_seed=seed,

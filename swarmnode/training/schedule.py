@@ -17,11 +17,9 @@ def learning_rate(settings: Training, steps: int) -> float:
     warmup = max(1, settings.warmup_steps)
     rising = min(1.0, (steps + 1) / warmup)
     if settings.schedule == "constant" or rising < 1.0:
-        return settings.learning_rate * rising
+        return settings.rate * rising
     progress = (steps + 1 - warmup) / (settings.schedule_steps - warmup)
     left = 1.0 - min(1.0, progress)
     if settings.schedule == "cosine":
         left = (1.0 - math.cos(math.pi * left)) / 2.0
-    return settings.learning_rate * (
-        settings.schedule_floor + (1.0 - settings.schedule_floor) * left
-    )
+    return settings.rate * (settings.schedule_floor + (1.0 - settings.schedule_floor) * left)

@@ -153,7 +153,7 @@ def _optimizer(parameters: Sequence[nn.Parameter], settings: Training) -> torch.
 
     def made(fused: bool) -> torch.optim.AdamW:
         return torch.optim.AdamW(
-            parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=fused
+            parameters, lr=settings.rate, weight_decay=settings.weight_decay, fused=fused
         )
 
     try:

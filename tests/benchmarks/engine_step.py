@@ -62,7 +62,7 @@ class PaddedTrainer:
         self.model = model
         self.parameters = list(model.parameters())
         self.optimizer = torch.optim.AdamW(
-            self.parameters, lr=SETTINGS.learning_rate, weight_decay=0.0, fused=True
+            self.parameters, lr=SETTINGS.rate, weight_decay=0.0, fused=True
         )
 
     def logprobs(self, groups: Sequence[TrainingGroup]) -> tuple[Tensor, Tensor, Tensor]:

@@ -43,7 +43,7 @@ def test_the_random_start_follows_from_the_seed_alone() -> None:
 
 
 def test_an_unknown_model_is_named_with_what_exists() -> None:
-    with pytest.raises(UnknownModel, match=r"'gigantic'.*'tiny'"):
+    with pytest.raises(UnknownModel, match=r"'gigantic'.*'tiny', 'smollm2-135m'"):
         load_policy(PolicySettings(model="gigantic"), seed=0)
 
 

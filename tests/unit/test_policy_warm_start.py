@@ -14,7 +14,7 @@ from swarmnode.policy.loading import load_policy
 from swarmnode.policy.optimizer import orthogonalized
 from swarmnode.policy.policy import Policy
 from swarmnode.policy.warm_start import WarmStartPlan, warm_start
-from swarmnode.policy.weights import WeightsCache, load_weights, save_weights, weights_digest
+from swarmnode.policy.weights import WeightsCache, read_weights, save_weights, weights_digest
 
 PAIRS = [(f"Calculate {a} + {b}.", str(a + b)) for a in range(8) for b in range(8)]
 PLAN = WarmStartPlan(
@@ -132,11 +132,11 @@ def test_a_damaged_entry_is_made_anew(tmp_path: Path, damage: str) -> None:
 
 def test_weights_of_another_shape_are_refused_and_leave_the_model_alone(tmp_path: Path) -> None:
     path = tmp_path / "weights.safetensors"
-    save_weights(torch.nn.Linear(2, 3), path)
+    save_weights(torch.nn.Linear(2, 3).state_dict(), path)
     other = torch.nn.Linear(3, 2)
     before = weights_digest(other.state_dict())
     with pytest.raises(ValueError, match="another model"):
-        load_weights(other, path)
+        read_weights(other.state_dict(), path)
     assert weights_digest(other.state_dict()) == before
 
 
@@ -148,7 +148,7 @@ def test_a_failed_write_leaves_nothing_behind(
 
     monkeypatch.setattr("os.replace", fail)
     with pytest.raises(OSError, match="disk full"):
-        save_weights(torch.nn.Linear(2, 3), tmp_path / "weights.safetensors")
+        save_weights(torch.nn.Linear(2, 3).state_dict(), tmp_path / "weights.safetensors")
     assert list(tmp_path.iterdir()) == []
 
 

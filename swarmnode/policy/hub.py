@@ -1,0 +1,153 @@
+"""Models of the Hugging Face hub and of local folders: where their files are, and opening them.
+
+Only safetensors are loaded and no code of a model is ever run. What is in the cache is taken from
+there, so that a model stays what it was; only what is missing is downloaded, and with
+HF_HUB_OFFLINE=1 nothing is.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub import constants, snapshot_download
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
+from transformers.modeling_utils import PreTrainedModel
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+
+from swarmnode.policy.chat import ChatCodec
+from swarmnode.policy.names import UnusableModel
+
+_FILES = ["*.json", "*.safetensors", "*.jinja", "*.txt", "*.model"]
+_CONFIG = "config.json"
+_INDEX = "model.safetensors.index.json"
+
+
+def hub_folder(name: str, revision: str) -> Path:
+    """Return the folder of a snapshot, downloading what the cache lacks.
+
+    Raises UnusableModel.
+    """
+    try:
+        found = Path(snapshot_download(name, revision=revision, local_files_only=True))
+        if not missing_files(found):
+            return found
+    except (LocalEntryNotFoundError, HFValidationError):
+        pass
+    if constants.HF_HUB_OFFLINE:
+        raise UnusableModel(
+            f"{name} at {revision} is not whole in the cache {constants.HF_HUB_CACHE} and "
+            "HF_HUB_OFFLINE is set; download it on a machine with a network, or unset that"
+        )
+    try:
+        return Path(snapshot_download(name, revision=revision, allow_patterns=_FILES))
+    except (OSError, HfHubHTTPError, HFValidationError, LocalEntryNotFoundError) as error:
+        raise UnusableModel(
+            f"{name} at {revision} is not in the cache {constants.HF_HUB_CACHE} and cannot be "
+            f"downloaded ({_first_line(error)}); check name, revision, network and, for a model "
+            "behind a licence, HF_TOKEN"
+        ) from error
+
+
+def missing_files(folder: Path) -> list[str]:
+    """Return which files a loadable model still needs: its configuration, all its weights."""
+    needed = [_CONFIG]
+    index = folder / _INDEX
+    if index.exists():
+        needed += sorted(set(_read_json(index).get("weight_map", {}).values()))
+    elif not list(folder.glob("*.safetensors")):
+        needed.append("model.safetensors")
+    return [name for name in needed if not (folder / name).exists()]
+
+
+def check_folder(folder: Path, name: str) -> dict[str, Any]:
+    """Return the configuration of a model that can be loaded without running code of its own.
+
+    Raises UnusableModel.
+    """
+    if _CONFIG in (missing := missing_files(folder)):
+        raise UnusableModel(f"{name} is no model: {folder} has no {_CONFIG}")
+    if missing:
+        raise UnusableModel(
+            f"{name} has no complete weights in safetensors, the only form that is loaded "
+            f"({missing[0]} is missing in {folder}): pickled weights (.bin, .pt) can run code"
+        )
+    config = _read_json(folder / _CONFIG)
+    kind = config.get("model_type")
+    if kind not in CONFIG_MAPPING_NAMES:
+        why = "needs code of its own" if "auto_map" in config else "is of an unknown architecture"
+        raise UnusableModel(
+            f"{name} {why} (model_type {kind!r}), and no code that comes with a model is run; "
+            "choose a model that transformers itself knows"
+        )
+    if "quantization_config" in config:
+        raise UnusableModel(f"{name} is quantized and cannot be trained; choose the full model")
+    return config
+
+
+def open_model(folder: Path, name: str, dtype: torch.dtype) -> PreTrainedModel:
+    """Load the weights on the CPU, without dropout. Raises UnusableModel."""
+    check_folder(folder, name)
+    try:
+        model = AutoModelForCausalLM.from_pretrained(
+            folder,
+            dtype=dtype,
+            use_safetensors=True,
+            trust_remote_code=False,
+            local_files_only=True,
+        )
+    except (ValueError, OSError, RuntimeError) as error:
+        raise UnusableModel(
+            f"{name} is no causal language model that transformers can load: {_first_line(error)}"
+        ) from error
+    return model.eval()
+
+
+def open_codec(folder: Path, name: str, model: PreTrainedModel, *, thinking: bool) -> ChatCodec:
+    """Load the tokenizer with every end token that the model or it declares.
+
+    Raises UnusableModel.
+    """
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(
+            folder, trust_remote_code=False, local_files_only=True
+        )
+    except (ValueError, OSError, KeyError, ImportError) as error:
+        raise UnusableModel(
+            f"the tokenizer of {name} cannot be loaded without code or packages of its own: "
+            f"{_first_line(error)}"
+        ) from error
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):
+        raise UnusableModel(f"{name} has no fast tokenizer (tokenizer.json), which is needed")
+    declared = (
+        model.generation_config.eos_token_id if model.generation_config else None,
+        model.config.get_text_config().eos_token_id,
+        tokenizer.eos_token_id,
+    )
+    end_ids = [one for each in declared for one in _as_list(each)]
+    if not end_ids:
+        raise UnusableModel(f"{name} declares no end token, so that no answer would ever end")
+    rows = int(model.get_output_embeddings().weight.shape[0])
+    return ChatCodec(tokenizer, end_ids, rows, thinking=thinking)
+
+
+def _as_list(value: int | list[int] | None) -> list[int]:
+    if value is None:
+        return []
+    return [value] if isinstance(value, int) else list(value)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UnusableModel(f"{path} cannot be read: {_first_line(error)}") from error
+    return content if isinstance(content, dict) else {}
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0].rstrip(".") if lines else type(error).__name__
