@@ -105,7 +105,7 @@ tokenizer = AutoTokenizer.from_pretrained(FOLDER)
 model = AutoModelForCausalLM.from_pretrained(FOLDER)
 chat = [{"role": "user", "content": "Calculate 23 + 45."}]
 asked = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_tensors="pt")
-answered = model.generate(**asked, max_new_tokens=64)[0, asked["input_ids"].shape[1]:]
+answered = model.generate(**asked, max_new_tokens=64)[0, asked["input_ids"].shape[1] :]
 print(tokenizer.decode(answered, skip_special_tokens=True))
 ```
 """

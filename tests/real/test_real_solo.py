@@ -59,7 +59,7 @@ model = AutoModelForCausalLM.from_pretrained(folder)
 for question in questions:
     chat = [{"role": "user", "content": question}]
     asked = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_tensors="pt")
-    answered = model.generate(**asked, max_new_tokens=8)[0, asked["input_ids"].shape[1]:]
+    answered = model.generate(**asked, max_new_tokens=8)[0, asked["input_ids"].shape[1] :]
     print(json.dumps(tokenizer.decode(answered, skip_special_tokens=True)))
 """
 QUESTIONS = ["Calculate 23 + 45.", "Calculate 78 - 33.", "Calculate 11 + 12."]
