@@ -31,6 +31,8 @@ MEASURED: Mapping[str, Measured] = {
     "reward_length": "size",
     "clipped": "above",
 }
+LEAST_RISE = 0.5
+"""Of a limit: what was beyond it from the start has to rise by so much."""
 LEAST_START = 0.02
 """A start below it is too near to nothing to tell a share of it."""
 
@@ -70,9 +72,9 @@ def beyond(measured: Measured, reading: Reading, limit: float) -> bool:
     """Whether a figure has passed a limit, whatever its deviations."""
     match measured:
         case "above":
-            return reading.recent >= limit and reading.recent > reading.start
+            return reading.recent >= max(limit, reading.start + LEAST_RISE * limit)
         case "size":
-            return abs(reading.recent) >= limit and abs(reading.recent) > abs(reading.start)
+            return abs(reading.recent) >= max(limit, abs(reading.start) + LEAST_RISE * limit)
         case "share":
             return reading.start >= LEAST_START and reading.recent <= limit * reading.start
         case "factor":

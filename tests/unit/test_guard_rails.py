@@ -191,6 +191,8 @@ def test_every_rail_is_measured_somehow_and_limits_in_the_wrong_order_are_refuse
         ("repetition", 0.61, 0.4, 0.1, Verdict.NORMAL),
         ("repetition", 0.61, 0.4, 0.05, Verdict.WARN),
         ("repetition", 0.61, 0.9, 0.01, Verdict.NORMAL),
+        ("truncated", 0.93, 0.91, 0.0, Verdict.NORMAL),
+        ("truncated", 0.93, 0.7, 0.0, Verdict.WARN),
         ("whitespace/latin", 0.15, 0.2, 0.001, Verdict.NORMAL),
         ("whitespace/latin", 0.13, 0.2, 0.001, Verdict.WARN),
         ("whitespace/latin", 0.07, 0.2, 0.001, Verdict.CRITICAL),
@@ -202,6 +204,7 @@ def test_every_rail_is_measured_somehow_and_limits_in_the_wrong_order_are_refuse
         ("entropy", 0.0, 1.0, 0.1, Verdict.CRITICAL),
         ("reward_length", -0.7, 0.1, 0.1, Verdict.WARN),
         ("reward_length", -0.7, 0.8, 0.1, Verdict.NORMAL),
+        ("reward_length", -0.7, 0.6, 0.01, Verdict.NORMAL),
     ],
 )
 def test_a_figure_must_pass_its_limit_and_leave_its_usual_range(
