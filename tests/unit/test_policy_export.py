@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from swarmnode.config.policy import LoraSettings, PolicySettings
 from swarmnode.policy.checkpoint import CheckpointError, sound_checkpoint
 from swarmnode.policy.described import describe
-from swarmnode.policy.exporting import CannotExport
+from swarmnode.policy.exporting import CannotExport, export_policy
 from swarmnode.policy.fast_phrases import SPECIAL, fast_tokenizer
+from swarmnode.policy.loading import load_policy
+from swarmnode.policy.policy import Policy
 from swarmnode.policy.saved_state import CheckpointRefused
 from swarmnode.policy.tokenizer import ANSWER_ID, PhraseTokenizer
 from swarmnode.worker import HostedPolicy
 from tests.unit.checkpoint_support import names, save
+from tests.unit.model_support import write_model
 from tests.unit.resume_support import PROMPTS, SMALL, order, rounds, saved
 
 PHRASES = PhraseTokenizer.load()
@@ -140,3 +146,82 @@ def test_a_reader_takes_the_newest_sound_checkpoint_and_changes_nothing(tmp_path
     shutil.rmtree(tmp_path)
     with pytest.raises(CheckpointError, match="has none yet"):
         sound_checkpoint(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_model(tmp_path_factory.mktemp("models") / "small")
+
+
+def policy_of(folder: Path, rank: int = 0) -> Policy:
+    """A policy of another model whose trained weights are not those that it began with."""
+    lora = LoraSettings(rank=rank, alpha=8.0)
+    chosen = PolicySettings(model=str(folder), lora=lora, dtype="float32")
+    policy = load_policy(chosen, seed=0)
+    with torch.no_grad():
+        for parameter in policy.saved_tensors().values():
+            parameter.add_(0.03)
+    return policy
+
+
+def greedy(policy: Policy) -> list[tuple[int, ...] | None]:
+    answers = policy.answer(PROMPTS, 8, 0.0, torch.Generator())
+    return [answer.token_ids for answer in answers]
+
+
+def generated(model: Any, folder: Path) -> list[tuple[int, ...]]:
+    """Greedy answers by transformers alone."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    found = []
+    for prompt in PROMPTS:
+        chat = [{"role": "user", "content": prompt}]
+        # What this test's template does at False, which is what our settings say.
+        asked = tokenizer.apply_chat_template(
+            chat, add_generation_prompt=True, return_tensors="pt", enable_thinking=False
+        )
+        ids = model.generate(**asked, max_new_tokens=8, do_sample=False)[0]
+        found.append(tuple(ids[asked["input_ids"].shape[1] :].tolist()))
+    return found
+
+
+@pytest.mark.parametrize("rank", [0, 4], ids=["all weights", "adapters"])
+def test_another_model_is_exported_whole(small: Path, tmp_path: Path, rank: int) -> None:
+    policy = policy_of(small, rank)
+    export_policy(policy, tmp_path, "merged")
+    assert not any("adapter" in name for name in names(tmp_path))
+    model = AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert (
+        generated(model, tmp_path)
+        == greedy(policy)
+        != greedy(load_policy(PolicySettings(model=str(small)), 0))
+    )
+    assert model.generation_config.eos_token_id == [0, 2]
+
+
+def test_an_exported_model_is_a_model_for_us_too(
+    small: Path, trained: tuple[HostedPolicy, Path], tmp_path: Path
+) -> None:
+    policy = policy_of(small)
+    export_policy(policy, tmp_path / "other", "merged")
+    again = load_policy(PolicySettings(model=str(tmp_path / "other")), 0)
+    assert greedy(again) == greedy(policy)
+    assert again.info.tokenizer_fingerprint == policy.info.tokenizer_fingerprint
+    (tmp_path / "tiny").mkdir()
+    trained[0].export(str(tmp_path / "tiny"), "merged")
+    tiny = load_policy(PolicySettings(model=str(tmp_path / "tiny")), 0)
+    answers = trained[0].answer(PROMPTS, greedy=True, seed=0)
+    assert [answer.text for answer in tiny.answer(PROMPTS, 8, 0.0, torch.Generator())] == [
+        text for text, _, _, _ in answers
+    ]
+
+
+# peft 0.21 reads a name that transformers 5.24 calls by another one.
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")
+def test_an_adapter_is_exported_alone_in_the_form_of_peft(small: Path, tmp_path: Path) -> None:
+    policy = policy_of(small, rank=4)
+    export_policy(policy, tmp_path, "adapter")
+    assert {"adapter_config.json", "adapter_model.safetensors"} <= set(names(tmp_path))
+    assert "model.safetensors" not in names(tmp_path)
+    base = AutoModelForCausalLM.from_pretrained(small)
+    model = PeftModel.from_pretrained(base, str(tmp_path))
+    assert generated(model, tmp_path) == greedy(policy)
