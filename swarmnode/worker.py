@@ -64,7 +64,7 @@ class HostedPolicy:
             "policy": settings.model_dump(mode="json", exclude=_NOT_BOUND)
             | {"max_new_tokens": settings.new_tokens, "dtype": str(self._policy.dtype)[6:]},
             "training": training.model_dump(mode="json"),
-            "channels": self._channels.model_dump(mode="json"),
+            "rewards": {"channels": self._channels.model_dump(mode="json")},
         }
         self._state = PolicyState(self._policy, self._trainer, self._generator, bound)
         self._seconds = time.monotonic() - started

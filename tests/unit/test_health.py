@@ -10,6 +10,7 @@ import pytest
 
 from swarmnode.config.guard_rails import RAILS
 from swarmnode.observe.facts import Alarm, Facts, Severity
+from swarmnode.observe.guard_warnings import alarms_of
 from swarmnode.observe.health import WARNABLES, health_table, warnings
 from swarmnode.observe.tracking import LastHour, Lasting
 from swarmnode.observe.words import counted, lasting, size_of
@@ -183,3 +184,20 @@ def test_words_for_durations_sizes_and_counts() -> None:
         "0 B", "1023 B", "1.5 KiB", "20 GiB", "3072 TiB",
     ]  # fmt: skip
     assert (counted(1, "peer"), counted(2, "peer")) == ("1 peer", "2 peers")
+
+
+def test_a_guard_rail_says_where_it_was_and_where_it_is_and_for_which_script() -> None:
+    metrics = {
+        "guard/alarm/whitespace/hangul": 2.0,
+        "guard/recent/whitespace/hangul": 0.05,
+        "guard/start/whitespace/hangul": 0.2,
+        "guard/recent/length": 9.0,
+        "guard/value/nonfinite": 3.0,
+        "guard/alarm/nonfinite": 2.0,
+    }
+    worst, other = warnings(Facts(alarms=alarms_of(metrics)))
+    assert worst.code == "guard-nonfinite"
+    assert "The last 3 steps" in worst.text
+    assert other.code == "guard-whitespace"
+    assert "(hangul): 0.05 now, 0.2 at first. This is critical." in other.text
+    assert alarms_of({"guard/value/length": 1.0}) == {}

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from swarmnode.policy.saved_state import CheckpointRefused
 from swarmnode.worker import HostedPolicy, _training_group
 from tests.unit.resume_support import order, recorded
 
@@ -44,3 +47,6 @@ def test_a_policy_with_channels_is_restored_with_their_running_deviation(tmp_pat
     spread = first._trainer.state_dict()["channel_spread"]
     assert set(spread) == {"accuracy", "length"}
     assert again._trainer.state_dict()["channel_spread"] == spread
+    other = {"length": {"weight": 2.0, "target_tokens": 3}}
+    with pytest.raises(CheckpointRefused, match=r"rewards.channels.length.weight = 1.0, now it is"):
+        hosted(**other).restore(str(tmp_path))
