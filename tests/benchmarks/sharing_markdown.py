@@ -2,7 +2,8 @@
 
 Pure text; knows nothing of arms or rows. A block stands between two lines of their own,
 `<!-- sharing:NAME -->` and `<!-- /sharing:NAME -->`, so that no cell of a table can be taken for a
-marker. What is not finite is written as UNKNOWN.
+marker; another study's blocks have another word than sharing. What is not finite is written as
+UNKNOWN.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from itertools import zip_longest
 UNKNOWN = "–"
 MINUS = "−"
 LONGEST_ANSWER = 60
-MARKER = re.compile(r"^<!-- (/?)sharing:(.+?) -->$", re.MULTILINE)
 
 
-def fill(page_text: str, blocks: Mapping[str, str]) -> str:
+def fill(page_text: str, blocks: Mapping[str, str], study: str = "sharing") -> str:
     """The page with every block replaced; what stands outside the markers stays as it is.
 
     ValueError naming the block that the page lacks, holds twice, doesn't close or nobody makes.
     """
-    found = list(MARKER.finditer(page_text))
+    marker_line = re.compile(rf"^<!-- (/?){re.escape(study)}:(.+?) -->$", re.MULTILINE)
+    found = list(marker_line.finditer(page_text))
     for name, count in Counter(marker[2] for marker in found if not marker[1]).items():
         if count > 1:
             raise ValueError(f"the page holds block {name!r} {count} times")
