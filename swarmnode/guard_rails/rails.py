@@ -16,6 +16,7 @@ from swarmnode.guard_rails.judgement import Judge, Verdict
 from swarmnode.guard_rails.statistics import (
     REPEATED_TOKENS,
     SCRIPT_CHARACTERS,
+    above_constants,
     compression_ratio,
     round_statistics,
     script_of,
@@ -66,7 +67,12 @@ class Rails:
     def watch(self, groups: Sequence[Scored]) -> Mapping[str, float]:
         """Take in a round's own groups; returns metrics, for the names in docs/metrics.md."""
         self._verdicts = {n: verdict for n, verdict in self._verdicts.items() if n in TRAINED}
-        metrics = {**self._common.watch(groups), **self._judged(round_statistics(groups))}
+        above = above_constants(groups)
+        metrics = {
+            **self._common.watch(groups),
+            **{f"answers/above_constant/{task}": value for task, value in above.items()},
+            **self._judged(round_statistics(groups)),
+        }
         self._critical_rounds = self._critical_rounds + 1 if self.critical else 0
         return metrics
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from swarmnode.rewards.channels import repeated_share
+from swarmnode.tasks import baseline
 from swarmnode.types import Completion, Scored
 
 REPEATED_TOKENS = 4
@@ -48,6 +49,20 @@ def round_statistics(local: Sequence[Scored]) -> dict[str, float]:
     whitespace = whitespace_shares(completion.text for completion in completions)
     figures |= {f"whitespace/{script}": share for script, share in whitespace.items()}
     return {name: value for name, value in figures.items() if value is not None}
+
+
+def above_constants(local: Sequence[Scored]) -> dict[str, float]:
+    """Success minus that of the best constant answer or shallow rule, by task, in [-1, 1].
+
+    Only for tasks and levels where that was measured.
+    """
+    rates = defaultdict[str, list[float]](list)
+    for scored in local:
+        question = scored.group.question
+        constant = baseline(question.task, question.level)
+        if constant is not None:
+            rates[question.task].append(scored.pass_rate - constant)
+    return {task: sum(above) / len(above) for task, above in sorted(rates.items())}
 
 
 def distinct_over_questions(local: Sequence[Scored]) -> float | None:

@@ -28,6 +28,8 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "answers/common_excess": "By task: what that share exceeds the share of the four commonest "
         "reference answers of the same questions by. From 0.3 on it is a suspicion: a verifier's "
         "loophole rather than a skill.",
+        "answers/above_constant": "By task: success of this round's own answers minus that of the "
+        "best constant answer or shallow rule, where that was measured.",
         "guard/value": "By guard-rail: its figure in this round's own answers, or in the training "
         "step; docs/guard-rails.md says what each is. Missing where it has no meaning.",
         "guard/recent": "By guard-rail: its exponential mean over about five rounds, once "

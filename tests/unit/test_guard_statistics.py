@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from scipy.stats import spearmanr
 
 from swarmnode.guard_rails.statistics import (
+    above_constants,
     centred_ranks,
     compression_ratio,
     distinct_over_questions,
@@ -19,6 +21,7 @@ from swarmnode.guard_rails.statistics import (
     script_of,
     whitespace_shares,
 )
+from swarmnode.tasks import baseline
 from swarmnode.types import Completion, FinishReason, Group, PolicyInfo, Question, Scored
 
 PROSE = "The quick brown fox jumps over the lazy dog while nine other animals look on. " * 4
@@ -89,6 +92,20 @@ def test_whitespace_is_told_apart_by_script() -> None:
     assert dropped["hangul"] == 0.0
     assert dropped["latin"] == with_spaces["latin"] > 0.15
     assert whitespace_shares(["too short", "0 0 5 0 " * 20]) == {}
+
+
+def test_success_is_held_against_the_best_constant_answer_where_that_is_known() -> None:
+    def of(task: str, scores: Sequence[float]) -> Scored:
+        made = scored([completion()] * len(scores), scores)
+        question = Question(task, "easy", 0, "?", "4")
+        return replace(made, group=replace(made.group, question=question))
+
+    groups = [of("bf", (1.0, 0.0)), of("bf", (1.0, 1.0)), of("unknown", (1.0, 1.0))]
+    constant = baseline("arc_1d", "easy")
+    assert constant is not None
+    found = above_constants([*groups, of("arc_1d", (0.0, 0.0))])
+    assert found == {"arc_1d": -constant, "bf": 0.75}
+    assert constant > 0.0
 
 
 def test_entropy_is_that_of_the_sampled_tokens_of_all_answers() -> None:

@@ -91,6 +91,8 @@ def test_the_batch_is_that_of_live_local_groups_whatever_peers_and_dead_groups_h
     alone = round_advantages(LIVE, GDPO, TWO).values
     among = round_advantages([peer, *LIVE, DEAD], GDPO, TWO).values
     torch.testing.assert_close(among[1:3], alone)
+    spreads = [round_advantages(given, GDPO, TWO).spread for given in (LIVE, [peer, *LIVE, DEAD])]
+    assert spreads[0] == spreads[1]
     assert torch.equal(among[3], torch.zeros(4))
     accuracy, length = (group_advantages(torch.tensor([row])) for row in ((1.0, 0.0), (0.0, 1.0)))
     parts = [group_advantages(each) for each in channel_matrices(LIVE, ["accuracy", "length"])]
