@@ -141,7 +141,7 @@ def build_node(settings: Settings, policy: RemotePolicy, around: Surroundings) -
             incoming = own_past
         case "reference_answers":
             incoming = _reference_answers(settings, around, rewards, pool)
-    guard_rails = Rails(settings.guard_rails)
+    guard_rails = Rails(settings.guard_rails, around.levels)
     parts = Parts(
         number=around.number,
         rounds=settings.rounds,

@@ -7,6 +7,7 @@ to go back; doing so is the daemon's. Baselines and counts go to a checkpoint as
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -36,10 +37,11 @@ _ACTING = {"monitor": 0, "exclude": 1, "skip": 2, "roll_back": 3}
 
 
 class Rails:
-    """The guard-rails of one node."""
+    """The guard-rails of one node, which is asked the tasks and levels of `asked`."""
 
-    def __init__(self, settings: GuardRails) -> None:
+    def __init__(self, settings: GuardRails, asked: Mapping[str, str]) -> None:
         self._settings = settings
+        self._asked = dict(asked)
         self._judge = Judge(settings)
         self._common = CommonAnswers()
         self._baselines: dict[str, Baseline] = {}
@@ -125,16 +127,20 @@ class Rails:
 
     def to_values(self) -> dict[str, Any]:
         """What is kept with a checkpoint: JSON values."""
-        return {name: baseline.to_values() for name, baseline in self._baselines.items()}
+        figures = {name: baseline.to_values() for name, baseline in self._baselines.items()}
+        return {"asked": self._asked, "figures": figures}
 
     def restore(self, values: Any) -> None:
-        """Go on with what `to_values` gave; anything else is passed over, and baselines begin."""
-        try:
+        """Go on with what `to_values` gave, if the same was asked then: other tasks have other
+        answers. Anything else is passed over, and baselines begin anew."""
+        self._baselines = {}
+        if not isinstance(values, dict) or values.get("asked") != self._asked:
+            return
+        with suppress(TypeError, ValueError, AttributeError):
             self._baselines = {
-                str(name): Baseline.from_values(value) for name, value in dict(values or {}).items()
+                str(name): Baseline.from_values(value)
+                for name, value in values.get("figures", {}).items()
             }
-        except (TypeError, ValueError):
-            self._baselines = {}
 
     def _may(self, action: str) -> bool:
         return _ACTING[self._settings.action] >= _ACTING[action]

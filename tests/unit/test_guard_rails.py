@@ -20,6 +20,7 @@ from swarmnode.types import Completion, Group, PolicyInfo, Question, Scored
 from tests.documentation import DOCS
 
 FIRST = 6
+ASKED = {"a": "easy"}
 Answer = Callable[[random.Random, int], str]
 """From chance and the question's number to an answer."""
 
@@ -69,7 +70,7 @@ def alarms(rails: Rails, rounds: int, answer: Answer, seed: int = 1, **of: Any) 
 
 def started(**changes: Any) -> Rails:
     """Guard-rails that have seen healthy first rounds."""
-    rails = Rails(settings(**changes))
+    rails = Rails(settings(**changes), ASKED)
     assert alarms(rails, FIRST + 3, prose) == {}
     return rails
 
@@ -127,7 +128,7 @@ def test_lost_variety_and_cut_answers_are_told_of(of: dict[str, Any], name: str)
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_healthy_policy_is_never_complained_of(seed: int) -> None:
-    rails = Rails(settings())
+    rails = Rails(settings(), ASKED)
     generator = random.Random(seed)
     for _ in range(60):
         metrics = rails.watch(local_round(generator, prose, cut=0.1))
@@ -135,7 +136,7 @@ def test_a_healthy_policy_is_never_complained_of(seed: int) -> None:
 
 
 def test_nothing_is_judged_in_the_first_rounds_however_bad() -> None:
-    rails = Rails(settings())
+    rails = Rails(settings(), ASKED)
     assert alarms(rails, FIRST, looping) == {}
     # What was there from the start is this node's normal.
     assert alarms(rails, 10, looping) == {}
@@ -148,7 +149,7 @@ def test_an_alarm_goes_with_its_cause() -> None:
 
 
 def test_what_is_off_is_measured_and_not_judged() -> None:
-    rails = Rails(settings(off=["length", "whitespace"]))
+    rails = Rails(settings(off=["length", "whitespace"]), ASKED)
     alarms(rails, FIRST, prose)
     found = alarms(rails, 8, lambda *given: long(*given).replace(" ", "", 350))
     assert not {"length", "whitespace/latin"} & set(found)
@@ -157,7 +158,7 @@ def test_what_is_off_is_measured_and_not_judged() -> None:
 
 
 def test_figures_of_the_step_are_judged_too() -> None:
-    rails = Rails(settings())
+    rails = Rails(settings(), ASKED)
     generator = random.Random(0)
 
     def told(clipped: float, kl: float) -> dict[str, float]:
@@ -256,7 +257,7 @@ def test_exclude_keeps_out_what_is_degenerate_by_itself_and_nothing_else() -> No
     assert permitted is not None
     assert [each.excluded for each in permitted] == [frozenset({2, 3}), frozenset()]
     assert permitted[0].scores == mixed[0].scores
-    fresh = Rails(settings(action="exclude")).permitted(mixed)
+    fresh = Rails(settings(action="exclude"), ASKED).permitted(mixed)
     assert fresh is not None
     assert not fresh[0].excluded
 
@@ -288,7 +289,7 @@ def test_skip_takes_no_step_while_something_is_critical_and_goes_on_after_it() -
 
 
 def test_a_skip_because_of_the_step_itself_is_one_round_long() -> None:
-    rails = Rails(settings(action="skip"))
+    rails = Rails(settings(action="skip"), ASKED)
     generator = random.Random(0)
     pattern = []
     for clipped in (*[0.01] * FIRST, *[1.0] * 12):
@@ -329,7 +330,7 @@ def test_gradients_that_are_not_finite_are_told_of_and_lead_back_if_that_is_want
 def test_baselines_survive_a_restart() -> None:
     rails = started()
     alarms(rails, 2, long)
-    again = Rails(settings())
+    again = Rails(settings(), ASKED)
     again.restore(json.loads(json.dumps(rails.to_values())))
     groups = local_round(random.Random(5), long)
     ours, theirs = again.watch(groups), rails.watch(groups)
@@ -338,13 +339,31 @@ def test_baselines_survive_a_restart() -> None:
     assert "length" in alarms(again, 6, long)
 
 
+def test_baselines_of_other_questions_are_passed_over() -> None:
+    kept = started().to_values()
+    for asked in ({"a": "paper"}, {"a": "easy", "b": "easy"}):
+        other = Rails(settings(), asked)
+        other.restore(kept)
+        assert other.to_values() == {"asked": asked, "figures": {}}
+
+
 @pytest.mark.parametrize(
-    "values", [None, 3, [1], {"length": 1}, {"length": [1, 2]}, {"a": [[], "x"]}]
+    "values",
+    [
+        None,
+        3,
+        [1],
+        {},
+        *(
+            {"asked": ASKED, "figures": each}
+            for each in (None, {"length": 1}, {"length": [1, 2]}, {"length": [[], "x"]})
+        ),
+    ],
 )
 def test_what_is_no_baseline_is_passed_over(values: Any) -> None:
-    rails = Rails(settings())
+    rails = started()
     rails.restore(values)
-    assert rails.to_values() == {}
+    assert rails.to_values() == {"asked": ASKED, "figures": {}}
 
 
 def test_the_share_of_common_answers_stays_among_the_figures() -> None:
@@ -364,7 +383,7 @@ def test_the_share_of_common_answers_stays_among_the_figures() -> None:
             for number in range(30)
         ]
 
-    assert Rails(settings()).watch(weak((1.0, 0.0)))["answers/common_excess/a"] > 0.3
+    assert Rails(settings(), ASKED).watch(weak((1.0, 0.0)))["answers/common_excess/a"] > 0.3
 
 
 def test_the_page_has_every_guard_rail_with_its_limits() -> None:

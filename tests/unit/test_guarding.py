@@ -24,6 +24,7 @@ from swarmnode.types import Question, RoundReport, Scored, TaskRewards
 from tests.unit.resume_support import order
 
 FIRST = 4
+ASKED = {"a": "easy"}
 QUESTIONS = [Question("a", "easy", n, f"Calculate {n} + {n}.", str(n)) for n in range(4)]
 
 
@@ -66,7 +67,7 @@ def with_policy(
 
     async def run() -> None:
         keeper = PolicyKeeper(host, policy, ordered, folder)
-        rails = Rails(GuardRails(first_rounds=FIRST, action=action))
+        rails = Rails(GuardRails(first_rounds=FIRST, action=action), ASKED)
         assert await keeper.start() is None
         await body(policy, keeper, rails, Guarding(rails, keeper))
 
@@ -119,9 +120,10 @@ def test_without_that_action_every_checkpoint_is_written_and_holds_the_baselines
         assert await guarding.save({"round": 1})
         assert keeper.newest is not None
         state = json.loads((keeper.newest.path / "state.json").read_bytes())
-        again = Rails(GuardRails())
+        again = Rails(GuardRails(), ASKED)
         Guarding(again, keeper).restore(state["extra"])
-        assert again.to_values() == rails.to_values() != {}
+        assert again.to_values() == rails.to_values()
+        assert rails.to_values()["figures"]
 
     with_policy(host, tmp_path, "monitor", body)
 
@@ -144,7 +146,7 @@ def test_without_a_checkpoint_there_is_no_way_back_and_the_log_says_so(
 
 @pytest.mark.parametrize("action", ["monitor", "roll_back"])
 def test_an_alarm_is_told_once_and_again_when_it_becomes_critical(action: GuardAction) -> None:
-    guarding = Guarding(Rails(GuardRails(action=action)), None)  # type: ignore[arg-type]  # not asked
+    guarding = Guarding(Rails(GuardRails(action=action), ASKED), None)  # type: ignore[arg-type]  # not asked
     figures = {"guard/recent/length": 20.0, "guard/start/length": 5.0}
 
     async def rounds() -> None:
