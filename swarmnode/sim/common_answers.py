@@ -1,6 +1,7 @@
 """What the nodes of a variant answered: pure, pooled over their evaluations and rounds.
 
-`swarmnode.rewards.common_answers` says what the guard-rail's figures mean.
+`swarmnode.rewards.common_answers` says what the figures of common answers mean, docs/guard-rails.md
+those of the other guard-rails.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from swarmnode.rewards.common_answers import EXCESS_SEEN, pooled
 from swarmnode.types import RoundReport, SampledAnswers
 
 _EXCESS = "answers/common_excess/"
+_ALARM = "guard/alarm/"
 
 
 def answers_of(reports: Iterable[RoundReport]) -> Mapping[str, SampledAnswers]:
@@ -31,4 +33,15 @@ def loophole_first_seen(reports: Iterable[RoundReport]) -> Mapping[str, int]:
             if name.startswith(_EXCESS) and excess >= EXCESS_SEEN:
                 task = name.removeprefix(_EXCESS)
                 first[task] = min(report.round, first.get(task, report.round))
+    return dict(sorted(first.items()))
+
+
+def alarms_first_seen(reports: Iterable[RoundReport]) -> Mapping[str, int]:
+    """By guard-rail, the first round in which it complained at some node; others lack."""
+    first: dict[str, int] = {}
+    for report in reports:
+        for name in report.metrics:
+            if name.startswith(_ALARM):
+                rail = name.removeprefix(_ALARM)
+                first[rail] = min(report.round, first.get(rail, report.round))
     return dict(sorted(first.items()))

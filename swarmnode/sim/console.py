@@ -15,7 +15,7 @@ from rich.text import Text
 from swarmnode.observe.status import StatusDocument
 from swarmnode.sim.intervals import Estimate
 from swarmnode.sim.summary import Variant, mean_reward
-from swarmnode.sim.words import suspicious_tasks
+from swarmnode.sim.words import alarms, suspicious_tasks
 from swarmnode.types import RoundReport
 
 
@@ -128,11 +128,13 @@ def _caption(variants: Sequence[Variant]) -> str:
     gains = [variant.held_out_gain for variant in variants]
     over = sorted({gain.over for gain in gains if not math.isnan(gain.low)})
     suspicious = [f"{each.name} {task}" for each in variants for task in suspicious_tasks(each)]
+    complaints = [f"\n{each.name}: {alarms(each)}" for each in variants if each.alarms_seen]
     return (
         "held-out: unseen questions. local: own fresh answers. training set: what was trained on, "
         "lifted by choosing groups. "
         + (f"Intervals over {' or '.join(over)}." if over else "Too few nodes for an interval.")
         + (f"\nA loophole rather than a skill? {', '.join(suspicious)}" if suspicious else "")
+        + "".join(complaints)
     )
 
 

@@ -97,6 +97,8 @@ def summary_as_json(
           `[text, count, right]`; one that a node gave rarely may be counted without that node.
         - `loophole_seen`: by task, the first round in which a node's own answers looked like a
           loophole; tasks without such a round lack.
+        - `alarms_seen`: by guard-rail, the first round in which it complained at some node; others
+          lack.
     - `evaluations`: a list of `{variant, seed, node, round, held_out, held_out_greedy}` with the
       first and the last evaluation of every node within the variant's rounds; by task a text with
       "1" or "0" for each question, the same questions in the same order for all.
@@ -147,6 +149,7 @@ def _variant(variant: Variant) -> dict[str, Any]:
             for task in sorted({*variant.start_answers, *variant.end_answers})
         },
         "loophole_seen": dict(variant.loophole_seen),
+        "alarms_seen": dict(variant.alarms_seen),
     }
 
 

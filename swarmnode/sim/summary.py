@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from swarmnode.sim.common_answers import answers_of, loophole_first_seen
+from swarmnode.sim.common_answers import alarms_first_seen, answers_of, loophole_first_seen
 from swarmnode.sim.intervals import Estimate, Figure, Table, estimate
 from swarmnode.types import RoundReport, SampledAnswers, TaskRewards
 
@@ -74,6 +74,8 @@ class Variant:
     """Those of the last evaluation; empty if only the start has one, or none were kept."""
     loophole_seen: Mapping[str, int]
     """By task, the first round whose own answers made some node suspicious; other tasks lack."""
+    alarms_seen: Mapping[str, int]
+    """By guard-rail, the first round in which it complained at some node; others lack."""
     dropped: Mapping[str, int]
     """Everything dropped in all its runs, by reason."""
 
@@ -101,6 +103,8 @@ def _summarize_variant(name: str, runs: Sequence[Run]) -> Variant:
     by_node = [_by_node(run.reports) for run in runs]
     first = {reward: _first_window(reward, rounds) for reward in REWARDS}
     last = {reward: _last_window(reward, rounds) for reward in REWARDS}
+
+    told = [report for run in runs for report in run.reports if report.round <= rounds]
 
     def estimated(figure: Callable[[_Nodes], Figure]) -> Estimate:
         return estimate([figure(nodes) for nodes in by_node])
@@ -133,9 +137,8 @@ def _summarize_variant(name: str, runs: Sequence[Run]) -> Variant:
         live_groups_trained=_mean(_live_groups(run.reports) for run in runs),
         start_answers=answers_of(_within(first["held_out"], by_node)),
         end_answers=answers_of(_within(last["held_out"], by_node)),
-        loophole_seen=loophole_first_seen(
-            report for run in runs for report in run.reports if report.round <= rounds
-        ),
+        loophole_seen=loophole_first_seen(told),
+        alarms_seen=alarms_first_seen(told),
         dropped=_dropped(runs),
     )
 

@@ -123,8 +123,15 @@ def suspicious_tasks(variant: Variant) -> Sequence[str]:
 
 
 def suspicions(variant: Variant) -> Sequence[str]:
-    """A sentence for each suspicious task."""
-    return [_suspicion(variant, task) for task in suspicious_tasks(variant)]
+    """A sentence for each suspicious task, and one for the guard-rails that complained."""
+    found = [_suspicion(variant, task) for task in suspicious_tasks(variant)]
+    return [*found, alarms(variant)] if variant.alarms_seen else found
+
+
+def alarms(variant: Variant) -> str:
+    """The guard-rails that complained at some node; docs/guard-rails.md says what each means."""
+    named = (f"{rail} (from round {first})" for rail, first in variant.alarms_seen.items())
+    return f"Guard-rails complained of what some node's answers had become: {', '.join(named)}."
 
 
 def _suspicious(answers: SampledAnswers | None) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from swarmnode.clock import SystemClock
@@ -168,6 +169,28 @@ def test_a_loophole_of_the_rounds_alone_says_so() -> None:
     assert few.endswith("First seen in round 2.")
     (gone,) = suspicions(only(loophole(texts=[f"r{n}" for n in range(15)], seen={2: 0.5})))
     assert "those to unseen questions did not at the end" in gone
+
+
+def test_guard_rails_that_complained_are_told_with_the_round_in_which_they_began() -> None:
+    run = swarm()
+    reports = [
+        replace(each, metrics={**each.metrics, "guard/alarm/length": 1.0})
+        if each.round > 15 and each.node
+        else each
+        for each in run.reports
+    ]
+    complaining = replace(run, reports=reports)
+    sentence = (
+        "Guard-rails complained of what some node's answers had become: length (from round 16)."
+    )
+    assert suspicions(only(complaining)) == [sentence]
+    assert "length (from round 16)" in shown(complaining)
+    assert str(results_table(summarize([complaining])).caption).endswith(f"\n4/4: {sentence}")
+    summary = summary_as_json(
+        summarize([complaining]), [complaining], load_settings(), complete=True, command="c",
+        baselines={},
+    )  # fmt: skip
+    assert summary["variants"][0]["alarms_seen"] == {"length": 16}
 
 
 def test_nothing_is_said_where_nothing_is_seen() -> None:
