@@ -42,18 +42,18 @@ class AnsweringPolicy(Protocol):
         """Which policy it is now."""
 
     async def answer(
-        self, prompts: Sequence[str], decoding: Literal["sampled", "greedy"], seed: int
+        self, questions: Sequence[Question], decoding: Literal["sampled", "greedy"], seed: int
     ) -> Sequence[Completion]:
-        """One answer to each prompt."""
+        """One answer to each question."""
 
 
 class SampledPolicy(AnsweringPolicy, Protocol):
     """A policy that can be examined closely."""
 
     async def samples(
-        self, prompts: Sequence[str], completions: int, seed: int
+        self, questions: Sequence[Question], completions: int, seed: int
     ) -> Sequence[Sequence[Completion]]:
-        """`completions` sampled answers to each prompt."""
+        """`completions` sampled answers to each question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +96,8 @@ async def examine_closely(
     for task, asked in questions.items():
         for start in range(0, len(asked), step):
             some = asked[start : start + step]
-            prompts = [question.text for question in some]
-            rows = await policy.samples(prompts, samples, SAMPLING_SEED + start)
-            once = await policy.answer(prompts, "greedy", SAMPLING_SEED)
+            rows = await policy.samples(some, samples, SAMPLING_SEED + start)
+            once = await policy.answer(some, "greedy", SAMPLING_SEED)
             verdicts = await scorer.score(
                 [
                     Group(question, (*row, last), b"", policy.info)
@@ -136,9 +135,8 @@ class Examiner:
         self, policy: AnsweringPolicy, clock: Clock, seconds: Callable[[], float]
     ) -> Evaluation:
         """Every question answered once at the sampling temperature and once greedily."""
-        prompts = [question.text for question in self._questions]
-        sampled = await policy.answer(prompts, "sampled", SAMPLING_SEED)
-        greedy = await policy.answer(prompts, "greedy", SAMPLING_SEED)
+        sampled = await policy.answer(self._questions, "sampled", SAMPLING_SEED)
+        greedy = await policy.answer(self._questions, "greedy", SAMPLING_SEED)
         return await clock.work(seconds(), self._judge(policy.info, sampled, greedy))
 
     async def _judge(

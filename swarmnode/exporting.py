@@ -108,6 +108,7 @@ def _order(settings: Settings) -> PolicyOrder:
         base_pairs=(),
         skill_pairs=(),
         cache_folder=None,
+        examples={},
     )
 
 

@@ -63,7 +63,20 @@ async def policy_order(
         if starts_random
         else [],
         cache_folder=None if making.cache is None else str(making.cache),
+        examples=await _examples(settings, scorer, making),
     )
+
+
+async def _examples(
+    settings: Settings, scorer: Scorer, making: Making
+) -> dict[str, Sequence[tuple[str, str]]]:
+    """What a policy sees before each question: the same for all with one shared seed."""
+    count = settings.policy.model_copy(update={"model": making.model}).shown_examples
+    seed = making.shared_seed * STREAMS_PER_SEED
+    return {
+        task: await scorer.warm_start_pairs(task, level, seed, count) if count else []
+        for task, level in settings.tasks.pairs
+    }
 
 
 async def _pairs(

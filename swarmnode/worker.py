@@ -46,6 +46,10 @@ class HostedPolicy:
         self._policy = load_policy(
             settings, order["shared_seed"], cache_folder(os.environ) / MODELS_FOLDER
         )
+        self._policy.examples = {
+            task: [(question, answer) for question, answer in pairs]
+            for task, pairs in order["examples"].items()
+        }
         self._settings = settings
         self._warm_start(order)
         training = Training.model_validate(order["training"]).for_model(
@@ -91,7 +95,9 @@ class HostedPolicy:
             },
         }
 
-    def generate(self, prompts: Sequence[str], completions: int) -> list[list[list[Any]]]:
+    def generate(
+        self, prompts: Sequence[str], completions: int, tasks: Sequence[str] = ()
+    ) -> list[list[list[Any]]]:
         """Sample `completions` answers to each prompt."""
         groups = self._policy.generate(
             prompts,
@@ -99,20 +105,26 @@ class HostedPolicy:
             self._settings.new_tokens,
             self._settings.temperature,
             self._generator,
+            tasks,
         )
         return [[_fields(completion) for completion in group] for group in groups]
 
-    def answer(self, prompts: Sequence[str], greedy: bool, seed: int) -> list[list[Any]]:
+    def answer(
+        self, prompts: Sequence[str], greedy: bool, seed: int, tasks: Sequence[str] = ()
+    ) -> list[list[Any]]:
         """Answer each prompt once with a generator of its own."""
         answers = self._policy.answer(
             prompts,
             self._settings.new_tokens,
             0.0 if greedy else self._settings.temperature,
             torch.Generator().manual_seed(seed),
+            tasks,
         )
         return [_fields(completion) for completion in answers]
 
-    def samples(self, prompts: Sequence[str], completions: int, seed: int) -> list[list[list[Any]]]:
+    def samples(
+        self, prompts: Sequence[str], completions: int, seed: int, tasks: Sequence[str] = ()
+    ) -> list[list[list[Any]]]:
         """Sample as `generate` does, with a generator of its own."""
         groups = self._policy.generate(
             prompts,
@@ -120,6 +132,7 @@ class HostedPolicy:
             self._settings.new_tokens,
             self._settings.temperature,
             torch.Generator().manual_seed(seed),
+            tasks,
         )
         return [[_fields(completion) for completion in group] for group in groups]
 
@@ -198,7 +211,7 @@ def _training_group(policy: Policy, group: dict[str, Any]) -> TrainingGroup:
         completions.append(tuple(token_ids))
         logprobs.append(tuple(sampled) if fits else None)
     return TrainingGroup(
-        prompt_ids=tuple(policy.encode_prompt(group["prompt"])),
+        prompt_ids=tuple(policy.encode_prompt(group["prompt"], group["task"])),
         completions=tuple(completions),
         truncated=tuple(reason == "length" for _, reason, _, _ in group["completions"]),
         rewards=tuple(group["rewards"]),
@@ -220,10 +233,11 @@ def handlers() -> Handlers:
         return made.figures()
 
     def generate(ask: dict[str, Any]) -> list[list[list[Any]]]:
-        return policies[ask["number"]].generate(ask["prompts"], ask["completions"])
+        return policies[ask["number"]].generate(ask["prompts"], ask["completions"], ask["tasks"])
 
     def answer(ask: dict[str, Any]) -> list[list[Any]]:
-        return policies[ask["number"]].answer(ask["prompts"], ask["greedy"], ask["seed"])
+        policy = policies[ask["number"]]
+        return policy.answer(ask["prompts"], ask["greedy"], ask["seed"], ask["tasks"])
 
     def train(ask: dict[str, Any]) -> dict[str, Any]:
         return policies[ask["number"]].train(ask["groups"])
@@ -235,7 +249,8 @@ def handlers() -> Handlers:
         return policies[ask["number"]].restore(ask["folder"])
 
     def samples(ask: dict[str, Any]) -> list[list[list[Any]]]:
-        return policies[ask["number"]].samples(ask["prompts"], ask["completions"], ask["seed"])
+        policy = policies[ask["number"]]
+        return policy.samples(ask["prompts"], ask["completions"], ask["seed"], ask["tasks"])
 
     def open_checkpoint(ask: dict[str, Any]) -> int:
         return policies[ask["number"]].open(ask["path"])

@@ -18,6 +18,10 @@ NEW_TOKENS = 64
 """Longest completion of any other model, unless it is set."""
 
 
+SHOWN_EXAMPLES = 4
+"""Examples before a question of any other model, unless it is set."""
+
+
 class TinySettings(Section):
     """The shape of the built-in model `tiny`."""
 
@@ -80,6 +84,14 @@ class PolicySettings(Section):
     revision: str = "main"
     """Branch, tag or commit of a hub model. What was downloaded once is taken from the cache from
     then on; a commit pins it on every machine."""
+    instruction: str = ""
+    """What a chat model is told before anything else, as the system's turn. A model that should
+    reason before it answers wants one such as: Think step by step, then give the final answer
+    between <answer> and </answer>. It then wants `policy.examples=0` and more new tokens too."""
+    examples: Annotated[int | None, Field(ge=0, le=32)] = None
+    """Other questions of the same task and level, with their right answers, that the model sees
+    before each question, as earlier turns: they show the form that the verifier reads. Unset means
+    none for `tiny`, whose warm start teaches the form, and 4 for every other model."""
     thinking: bool = False
     """What a chat template that knows `enable_thinking` is told."""
     device: Device = "auto"
@@ -106,6 +118,13 @@ class PolicySettings(Section):
     """The shape of `tiny`."""
     warm_start: WarmStartSettings = WarmStartSettings()
     """The supervised warm start of `tiny`."""
+
+    @property
+    def shown_examples(self) -> int:
+        """Examples before a question, with the default resolved."""
+        if self.model == "tiny":
+            return 0
+        return SHOWN_EXAMPLES if self.examples is None else self.examples
 
     @property
     def new_tokens(self) -> int:

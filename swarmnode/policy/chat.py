@@ -1,7 +1,8 @@
 """The codec of models with a Hugging Face fast tokenizer: their chat template, or a plain form.
 
-A prompt is the model's own chat template with the question as the only user turn, up to where the
-assistant begins to write. A base model without a template is asked in the form of PLAIN_PROMPT.
+A prompt is the model's own chat template up to where the assistant begins to write: the
+instruction as the system's turn, examples as turns of user and assistant, and the question as the
+last user turn. A base model without a template is asked in the form of PLAIN_PROMPT.
 Whether a row is padded with an end token plays no part: lengths say where a completion ends.
 """
 
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from transformers import PreTrainedTokenizerFast
 
+from swarmnode.policy.text import Examples
 from swarmnode.types import FinishReason
 
 PLAIN_PROMPT = "Question: {question}\nAnswer:\n"
@@ -31,16 +33,19 @@ class ChatCodec:
         vocabulary_size: int,
         *,
         thinking: bool = False,
+        instruction: str = "",
     ) -> None:
         """Take the ids that end a completion, in any order, and the rows of the model's head.
 
-        thinking: what a template that knows `enable_thinking` is told.
+        thinking: what a template that knows `enable_thinking` is told. instruction: the system's
+        turn, which comes first; none where it is empty.
         """
         self._tokenizer = tokenizer
         self._backend = tokenizer.backend_tokenizer
         self._backend.no_truncation()
         self._backend.no_padding()
         self._thinking = thinking
+        self._instruction = instruction
         self._vocabulary_size = vocabulary_size
         self._special_texts = [text for text in tokenizer.all_special_tokens if text]
         self._special_ids = {*tokenizer.all_special_ids, *end_ids}
@@ -57,13 +62,16 @@ class ChatCodec:
         """Rows of the model's head, which may be more than the tokenizer has ids."""
         return self._vocabulary_size
 
-    def encode_prompt(self, text: str) -> list[int]:
-        """Return the ids of the chat up to the assistant's turn; the question stays plain text."""
+    def encode_prompt(self, text: str, examples: Examples = ()) -> list[int]:
+        """Return the ids of the chat up to the assistant's turn; the question stays plain text.
+
+        Examples are trusted: they come before it as turns of their own.
+        """
         if not any(special in text for special in self._special_texts):
-            return self._prompt(text)
+            return self._prompt(text, examples)
         # A question that spells a special token: what is around it is encoded apart from it.
         mark = "\ue000"
-        before, after = self._rendered(mark).split(mark, 1)
+        before, after = self._rendered(mark, examples).split(mark, 1)
         return [
             *self._encode(before, special=True, whole=self._tokenizer.chat_template is None),
             *self._plain(text),
@@ -97,21 +105,23 @@ class ChatCodec:
         self._backend.encode_special_tokens = False
         self._tokenizer.save_pretrained(folder)
 
-    def _rendered(self, question: str) -> str:
+    def _rendered(self, question: str, examples: Examples) -> str:
         if self._tokenizer.chat_template is None:
-            return PLAIN_PROMPT.format(question=question)
+            shown = [f"{PLAIN_PROMPT.format(question=one)}{answer}\n\n" for one, answer in examples]
+            before = f"{self._instruction}\n\n" if self._instruction else ""
+            return before + "".join(shown) + PLAIN_PROMPT.format(question=question)
         text: str = self._tokenizer.apply_chat_template(
-            [{"role": "user", "content": question}],
+            _turns(self._instruction, examples, question),
             add_generation_prompt=True,
             tokenize=False,
             enable_thinking=self._thinking,
         )
         return text
 
-    def _prompt(self, question: str) -> list[int]:
+    def _prompt(self, question: str, examples: Examples) -> list[int]:
         # Templates write the start token themselves.
         whole = self._tokenizer.chat_template is None
-        ids = self._encode(self._rendered(question), special=True, whole=whole)
+        ids = self._encode(self._rendered(question, examples), special=True, whole=whole)
         return ids[:-1] if whole and ids[-1] in self._special_ids else ids
 
     def _plain(self, text: str) -> list[int]:
@@ -153,3 +163,10 @@ class ChatCodec:
         del state["truncation"], state["padding"]
         described = json.dumps([state, self._end_ids[0]], sort_keys=True)
         return hashlib.sha256(described.encode()).digest()
+
+
+def _turns(instruction: str, examples: Examples, question: str) -> list[dict[str, str]]:
+    turns = [{"role": "system", "content": instruction}] if instruction else []
+    for one, answer in examples:
+        turns += [{"role": "user", "content": one}, {"role": "assistant", "content": answer}]
+    return [*turns, {"role": "user", "content": question}]

@@ -42,6 +42,8 @@ class PolicyOrder:
     """Questions and answers of this policy's own skills."""
     cache_folder: str | None
     """Where warm starts are kept."""
+    examples: Mapping[str, Sequence[tuple[str, str]]]
+    """Questions and answers that come before each question, by task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,7 @@ class RemotePolicy:
             "base_pairs": order.base_pairs,
             "skill_pairs": order.skill_pairs,
             "cache_folder": order.cache_folder,
+            "examples": order.examples,
         }
         made = await self._host.call("create", payload, CREATE_SECONDS)
         self.info = PolicyInfo(made["name"], 0, made["tokenizer_fingerprint"])
@@ -130,7 +133,7 @@ class RemotePolicy:
         """`completions` sampled answers to each question, in the order of the questions."""
         payload = {
             "number": self._number,
-            "prompts": [question.text for question in questions],
+            **_asked(questions),
             "completions": completions,
         }
         answers = await self._clock.work(
@@ -142,12 +145,12 @@ class RemotePolicy:
         ]
 
     async def answer(
-        self, prompts: Sequence[str], decoding: Literal["sampled", "greedy"], seed: int
+        self, questions: Sequence[Question], decoding: Literal["sampled", "greedy"], seed: int
     ) -> Sequence[Completion]:
-        """One answer to each prompt; does not touch the generator that rounds sample with."""
+        """One answer to each question; does not touch the generator that rounds sample with."""
         payload = {
             "number": self._number,
-            "prompts": list(prompts),
+            **_asked(questions),
             "greedy": decoding == "greedy",
             "seed": seed,
         }
@@ -157,12 +160,12 @@ class RemotePolicy:
         return [_completion(answer) for answer in answers]
 
     async def samples(
-        self, prompts: Sequence[str], completions: int, seed: int
+        self, questions: Sequence[Question], completions: int, seed: int
     ) -> Sequence[Sequence[Completion]]:
-        """`completions` sampled answers to each prompt, with a generator of their own."""
+        """`completions` sampled answers to each question, with a generator of their own."""
         payload = {
             "number": self._number,
-            "prompts": list(prompts),
+            **_asked(questions),
             "completions": completions,
             "seed": seed,
         }
@@ -247,6 +250,13 @@ class RemotePolicy:
                 for completion in group.completions
             ],
         }
+
+
+def _asked(questions: Sequence[Question]) -> dict[str, list[str]]:
+    return {
+        "prompts": [question.text for question in questions],
+        "tasks": [question.task for question in questions],
+    }
 
 
 def _total_logprob(completion: Completion) -> float | None:

@@ -106,7 +106,9 @@ def open_model(folder: Path, name: str, dtype: torch.dtype) -> PreTrainedModel:
     return model.eval()
 
 
-def open_codec(folder: Path, name: str, model: PreTrainedModel, *, thinking: bool) -> ChatCodec:
+def open_codec(
+    folder: Path, name: str, model: PreTrainedModel, *, thinking: bool, instruction: str
+) -> ChatCodec:
     """Load the tokenizer with every end token that the model or it declares.
 
     Raises UnusableModel.
@@ -131,7 +133,7 @@ def open_codec(folder: Path, name: str, model: PreTrainedModel, *, thinking: boo
     if not end_ids:
         raise UnusableModel(f"{name} declares no end token, so that no answer would ever end")
     rows = int(model.get_output_embeddings().weight.shape[0])
-    return ChatCodec(tokenizer, end_ids, rows, thinking=thinking)
+    return ChatCodec(tokenizer, end_ids, rows, thinking=thinking, instruction=instruction)
 
 
 def _as_list(value: int | list[int] | None) -> list[int]:

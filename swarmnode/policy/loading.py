@@ -57,7 +57,13 @@ def _opened(
         return model, phrases, f"seed {seed}"
     folder = model_folder(settings, models)
     model = open_model(folder, settings.model, dtype)
-    codec = open_codec(folder, settings.model, model, thinking=settings.thinking)
+    codec = open_codec(
+        folder,
+        settings.model,
+        model,
+        thinking=settings.thinking,
+        instruction=settings.instruction,
+    )
     return model, codec, folder.name
 
 

@@ -19,7 +19,7 @@ from swarmnode.policy.engine import Engine
 from swarmnode.policy.forwards import choose_forward
 from swarmnode.policy.lora import disabled_adapters, has_adapters
 from swarmnode.policy.sampling import Sampled
-from swarmnode.policy.text import TextCodec
+from swarmnode.policy.text import Examples, TextCodec
 from swarmnode.policy.weights import distinct_tensors
 from swarmnode.types import Completion, FinishReason, PolicyInfo
 
@@ -49,6 +49,8 @@ class Policy:
         self.engine = engine
         self.version = version
         self.origin = origin
+        self.examples: Mapping[str, Examples] = {}
+        """What comes before a question, by its task."""
         self._autocast = autocast
         self._adapted = has_adapters(model)
         self._start: PreTrainedModel | None = None
@@ -122,9 +124,9 @@ class Policy:
         """The reference, where it is a copy."""
         return {} if self._start is None else distinct_tensors(self._start)
 
-    def encode_prompt(self, text: str) -> list[int]:
-        """Return the ids that a completion continues."""
-        return self.codec.encode_prompt(text)
+    def encode_prompt(self, text: str, task: str = "") -> list[int]:
+        """Return the ids that a completion continues, with the task's examples before the text."""
+        return self.codec.encode_prompt(text, self.examples.get(task, ()))
 
     def encode_completion(self, text: str, finish_reason: FinishReason) -> list[int]:
         """Return the ids of an answer, with the end token if it stopped by itself.
@@ -140,13 +142,17 @@ class Policy:
         max_new_tokens: int,
         temperature: float,
         generator: torch.Generator,
+        tasks: Sequence[str] = (),
     ) -> list[tuple[Completion, ...]]:
         """Sample completions to each prompt; the same generator state gives the same completions.
+
+        tasks: those of the prompts, which bring their examples; without it there are none.
 
         Log-probs are those of the distribution at `temperature`; there are none at temperature 0,
         which takes the likeliest token each time.
         """
-        encoded = [self.encode_prompt(prompt) for prompt in prompts]
+        of_prompts = tasks or [""] * len(prompts)
+        encoded = [self.encode_prompt(*each) for each in zip(prompts, of_prompts, strict=True)]
         with self._computing():
             sampled = self.engine.sample(
                 encoded,
@@ -164,11 +170,11 @@ class Policy:
         max_new_tokens: int,
         temperature: float,
         generator: torch.Generator,
+        tasks: Sequence[str] = (),
     ) -> list[Completion]:
         """Answer each prompt once; greedily at temperature 0."""
-        return [
-            rows[0] for rows in self.generate(prompts, 1, max_new_tokens, temperature, generator)
-        ]
+        rows = self.generate(prompts, 1, max_new_tokens, temperature, generator, tasks)
+        return [row[0] for row in rows]
 
     def tree_hidden(self, token_ids: Tensor, positions: Tensor, segments: Tensor) -> Tensor:
         """Return the final hidden states of packed rows, with gradient, (rows, length, width).

@@ -5,13 +5,16 @@ A codec knows how its model wants to be asked and how it ends an answer; it know
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from swarmnode.policy.fast_phrases import fast_tokenizer
 from swarmnode.policy.tokenizer import ANSWER_ID, END_ID, PhraseTokenizer
 from swarmnode.types import FinishReason
+
+Examples = Sequence[tuple[str, str]]
+"""Questions with their right answers, as they come before a question in a prompt."""
 
 
 class TextCodec(Protocol):
@@ -25,7 +28,7 @@ class TextCodec(Protocol):
     def vocabulary_size(self) -> int:
         """Every id that the codec gives out is smaller."""
 
-    def encode_prompt(self, text: str) -> list[int]:
+    def encode_prompt(self, text: str, examples: Examples = ()) -> list[int]:
         """Return the ids that a completion continues; never empty."""
 
     def encode_completion(self, text: str, finish_reason: FinishReason) -> list[int]:
@@ -60,8 +63,8 @@ class PhraseCodec:
         """The ids of the tokenizer."""
         return len(self._tokenizer)
 
-    def encode_prompt(self, text: str) -> list[int]:
-        """Return the ids that a completion continues."""
+    def encode_prompt(self, text: str, examples: Examples = ()) -> list[int]:
+        """Return the ids that a completion continues; examples have no place in this form."""
         return [*self._tokenizer.encode(text), ANSWER_ID]
 
     def encode_completion(self, text: str, finish_reason: FinishReason) -> list[int]:

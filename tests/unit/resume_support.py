@@ -36,6 +36,7 @@ def order(tiny: TinySettings = SMALL, seed: int = 7, **changes: Any) -> dict[str
         "base_pairs": [],
         "skill_pairs": [],
         "cache_folder": None,
+        "examples": {},
     }
 
 

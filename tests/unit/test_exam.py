@@ -37,17 +37,17 @@ class Answering:
         self.asked: list[tuple[tuple[str, ...], int, int]] = []
 
     async def samples(
-        self, prompts: Sequence[str], completions: int, seed: int
+        self, questions: Sequence[Question], completions: int, seed: int
     ) -> Sequence[Sequence[Completion]]:
-        self.asked.append((tuple(prompts), completions, seed))
-        numbers = [int(prompt.split()[1]) for prompt in prompts]
+        self.asked.append((tuple(each.text for each in questions), completions, seed))
+        numbers = [each.index for each in questions]
         return [[_said(place < number) for place in range(completions)] for number in numbers]
 
     async def answer(
-        self, prompts: Sequence[str], decoding: Literal["sampled", "greedy"], seed: int
+        self, questions: Sequence[Question], decoding: Literal["sampled", "greedy"], seed: int
     ) -> Sequence[Completion]:
         assert decoding == "greedy"
-        return [_said(int(prompt.split()[1]) % 2 == 0) for prompt in prompts]
+        return [_said(each.index % 2 == 0) for each in questions]
 
 
 def _said(right: bool) -> Completion:

@@ -85,7 +85,7 @@ def test_a_policy_goes_back_to_the_last_checkpoint_that_was_written_while_all_wa
             rails.watch(await sampled(policy, generator))
         assert await guarding.save({"round": 4})
         good = keeper.newest
-        answers = await policy.answer(["Calculate 1 + 1."] * 8, "sampled", 5)
+        answers = await policy.answer(QUESTIONS * 2, "sampled", 5)
         for number in range(3):
             assert not await guarding.after(report({}))
             local = await sampled(policy, generator)
@@ -95,10 +95,10 @@ def test_a_policy_goes_back_to_the_last_checkpoint_that_was_written_while_all_wa
             assert await guarding.save({"round": 5 + number})
             assert keeper.newest is good
         assert policy.info.version > 0
-        assert await policy.answer(["Calculate 1 + 1."] * 8, "sampled", 5) != answers
+        assert await policy.answer(QUESTIONS * 2, "sampled", 5) != answers
         assert await guarding.after(report(dict(told)))
         assert policy.info.version == 0
-        assert await policy.answer(["Calculate 1 + 1."] * 8, "sampled", 5) == answers
+        assert await policy.answer(QUESTIONS * 2, "sampled", 5) == answers
         assert not await guarding.after(report({}))
         await policy.train(await sampled(policy, generator))
         assert await guarding.save({"round": 9})

@@ -17,6 +17,7 @@ from swarmnode.config.policy import PolicySettings
 from swarmnode.policy.hub import hub_folder
 from swarmnode.policy.loading import load_policy
 from swarmnode.policy.names import ModelKind, UnknownModel, UnusableModel, model_kind, policy_name
+from swarmnode.policy.sampling import Sampled
 from tests.unit.model_support import small_llama, write_model
 
 COMMIT = "0123456789012345678901234567890123456789"
@@ -168,3 +169,23 @@ def test_a_model_without_an_end_token_is_refused(whole: Path, tmp_path: Path) ->
 def test_a_name_is_understood_without_torch() -> None:
     code = "import sys, swarmnode.policy.names; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_task_brings_its_examples_to_every_prompt_of_it(whole: Path) -> None:
+    policy = load_policy(PolicySettings(model=str(whole), instruction="Be brief."), seed=0)
+    pairs = [("Calculate 2 + 3.", "5")]
+    policy.examples = {"sums": pairs}
+    text, generator = "Calculate 1 + 1.", torch.Generator()
+    asked = policy.codec.encode_prompt(text, pairs)
+    assert policy.encode_prompt(text, "sums") == asked
+    assert policy.encode_prompt(text, "others") == policy.codec.encode_prompt(text) != asked
+    seen: list[list[int]] = []
+
+    def sample(prompts: list[list[int]], *_: object) -> list[tuple[Sampled, ...]]:
+        seen.extend(prompts)
+        return []
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(policy.engine, "sample", sample)
+        policy.generate([text, text], 2, 3, 1.0, generator, ["sums", "others"])
+    assert seen == [asked, policy.encode_prompt(text)]

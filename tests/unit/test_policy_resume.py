@@ -49,7 +49,7 @@ class Elsewhere:
         return asyncio.run(self._host.call(method, asked, 120.0))
 
     def generate(self, prompts: Sequence[str], completions: int) -> list[list[list[Any]]]:
-        groups = self.ask("generate", prompts=prompts, completions=completions)
+        groups = self.ask("generate", prompts=prompts, tasks=[], completions=completions)
         return [
             [[text, reason, tuple(ids), tuple(logprobs)] for text, reason, ids, logprobs in group]
             for group in groups

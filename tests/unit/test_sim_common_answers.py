@@ -45,11 +45,11 @@ class Constant:
     info = PolicyInfo("constant", 0, b"")
 
     async def answer(
-        self, prompts: Sequence[str], decoding: Literal["sampled", "greedy"], seed: int
+        self, questions: Sequence[Question], decoding: Literal["sampled", "greedy"], seed: int
     ) -> Sequence[Completion]:
-        """The same to every prompt."""
+        """The same to every question."""
         text = "so <answer> P </answer>" if decoding == "sampled" else ""
-        return [Completion(text, "stop", 1)] * len(prompts)
+        return [Completion(text, "stop", 1)] * len(questions)
 
 
 def only(run: Run) -> Variant:
