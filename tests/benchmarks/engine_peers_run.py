@@ -48,6 +48,8 @@ def main() -> None:
         meter = Meter()
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
             figures = measure(work, meter)
+        if torch.get_num_threads() != work.threads:
+            raise RuntimeError(f"the contestant took {torch.get_num_threads()} threads")
     figures |= {**rates, "peak_mib": peak_mib(), "load": os.getloadavg()[0]}
     phases = {name: asdict(phase) for name, phase in meter.phases().items()}
     print(json.dumps({"phases": phases, "figures": figures}, allow_nan=False))
