@@ -34,7 +34,7 @@ from swarmnode.network.remote import RemoteTransport
 from swarmnode.network.transport import Transport
 from swarmnode.node import build_node
 from swarmnode.observe.samples import sample
-from swarmnode.origin import kept, round_of
+from swarmnode.origin import kept, round_of, scheduler_of
 from swarmnode.outfit import (
     Plan,
     ordered_policy,
@@ -184,6 +184,9 @@ class _Life:
         self._guarding = Guarding(self._node.guard_rails, self._keeper)
         saved = await self._keeper.start()
         self._guarding.restore(saved)
+        learned = scheduler_of(saved)
+        if learned is not None and not self._node.scheduler.load_state_dict(learned):
+            log.info("scheduler starts anew", kind=settings.scheduling.kind)
         stored = await self._store.rounds(1)
         self._number = max(round_of(saved), *(one.number for one in stored), 0)
         self._saved_number = -1 if saved is None else round_of(saved)
@@ -303,7 +306,8 @@ class _Life:
     async def _save(self) -> bool:
         plan = self._plan
         swarm = None if plan.solo else (plan.swarm.swarm_id, plan.swarm.rules.name)
-        extra = kept(self._number, plan.settings, plan.identity.public_key, swarm)
+        scheduler = self._node.scheduler.state_dict()
+        extra = kept(self._number, plan.settings, plan.identity.public_key, swarm, scheduler)
         written = await self._guarding.save(extra)
         if written:
             self._saved, self._saved_number = self._clock.now(), self._number

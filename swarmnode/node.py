@@ -21,7 +21,7 @@ from swarmnode.policy.client import RemotePolicy
 from swarmnode.publish import Identity, Numbers, Published, Publisher
 from swarmnode.rewards.client import Scorer
 from swarmnode.round import Parts
-from swarmnode.scheduling.uniform import Uniform
+from swarmnode.scheduling.tasks import TaskScheduler
 from swarmnode.scored import NodeRewards
 from swarmnode.selection.admission import AdmissionRules, Reason
 from swarmnode.selection.filters import Filter, draw_rule, load_filter
@@ -88,6 +88,7 @@ class Node:
     incoming: Incoming
     rewards: NodeRewards
     guard_rails: Rails
+    scheduler: TaskScheduler
     transport: Transport
     reported: Counter[str] = field(default_factory=Counter)
     """What was dropped, by reason, as far as reports have told it."""
@@ -121,7 +122,7 @@ class Node:
 
 
 def build_node(settings: Settings, policy: RemotePolicy, around: Surroundings) -> Node:
-    """Put a node together. Raises UnknownFilter."""
+    """Put a node together. Raises UnknownFilter, UnusableScheduler."""
     selection = settings.selection
     source = selection.external_source
     chosen_by = load_filter(selection.filter, draw_rule(selection.draw))
@@ -142,10 +143,11 @@ def build_node(settings: Settings, policy: RemotePolicy, around: Surroundings) -
         case "reference_answers":
             incoming = _reference_answers(settings, around, rewards, pool)
     guard_rails = Rails(settings.guard_rails, around.levels)
+    scheduler = TaskScheduler(settings.scheduling, list(around.levels))
     parts = Parts(
         number=around.number,
         rounds=settings.rounds,
-        scheduler=Uniform(list(around.levels)),
+        scheduler=scheduler,
         questions=_questions(
             around, around.identity.public_key, "questions", around.reserve_indices
         ),
@@ -158,7 +160,9 @@ def build_node(settings: Settings, policy: RemotePolicy, around: Surroundings) -
         clock=around.clock,
         rng=random.Random(f"{around.seed}/node/{around.number}"),
     )
-    return Node(parts, policy, publisher, incoming, rewards, guard_rails, around.transport)
+    return Node(
+        parts, policy, publisher, incoming, rewards, guard_rails, scheduler, around.transport
+    )
 
 
 def _publisher(settings: Settings, around: Surroundings) -> Publisher:
@@ -225,7 +229,7 @@ def _reference_answers(
     return ReferenceAnswers(
         publisher=publisher,
         questions=_questions(around, publisher, "reference questions"),
-        weights=Uniform(list(around.levels)).weights(),
+        weights=dict.fromkeys(around.levels, 1.0 / len(around.levels)),
         completions=settings.rounds.completions_per_group,
         rewards=rewards,
         pool=pool,

@@ -29,23 +29,35 @@ class Origin:
 
 
 def kept(
-    number: int, settings: Settings, public_key: bytes, swarm: tuple[bytes, str] | None
+    number: int,
+    settings: Settings,
+    public_key: bytes,
+    swarm: tuple[bytes, str] | None,
+    scheduler: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The JSON value to save with a policy after round `number`.
 
-    `swarm` is the swarm's id and name, None for a node on its own.
+    `swarm` is the swarm's id and name, None for a node on its own; `scheduler` is what its
+    scheduler learned.
     """
     return {
         "round": number,
         "settings": settings.model_dump(mode="json"),
         "public_key": public_key.hex(),
         "swarm": None if swarm is None else {"id": swarm[0].hex(), "name": swarm[1]},
+        "scheduler": scheduler,
     }
 
 
 def round_of(extra: Any) -> int:
     """The round that a saved value tells; 0 where there is none."""
     return int((extra or {}).get("round", 0))
+
+
+def scheduler_of(extra: Any) -> Mapping[str, Any] | None:
+    """What a saved value tells of the scheduler; None where it tells nothing."""
+    found: Mapping[str, Any] | None = (extra or {}).get("scheduler")
+    return found
 
 
 def origin_of(extra: Any) -> Origin:

@@ -27,8 +27,8 @@ class Scheduler(Protocol):
     def weights(self) -> Mapping[str, float]:
         """Probability by task."""
 
-    def update(self, local: Sequence[Scored]) -> None:
-        """Hear of a round's own groups."""
+    def update(self, local: Sequence[Scored]) -> Mapping[str, float]:
+        """Learn from a round's own groups; returns metrics."""
 
 
 class Questions(Protocol):
@@ -131,7 +131,7 @@ async def learn(node: Parts, number: int, local: Sequence[Scored]) -> RoundRepor
     watched = node.guard_rails.watch(local)
     permitted = node.guard_rails.permitted(training_set)
     trained = None if permitted is None else await node.policy.train(permitted)
-    node.scheduler.update(local)
+    scheduled = node.scheduler.update(local)
     return RoundReport(
         node=node.number,
         round=number,
@@ -142,6 +142,7 @@ async def learn(node: Parts, number: int, local: Sequence[Scored]) -> RoundRepor
             **(trained or {}),
             **generation_metrics(local),
             **mix_metrics(own, external, len(node.pool), node.clock.now()),
+            **scheduled,
             **watched,
             **node.guard_rails.heard(trained),
         },

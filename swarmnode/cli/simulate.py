@@ -132,6 +132,7 @@ def _check_study(mixes: Sequence[Mix], seed: int, seeds: int) -> None:
 def check(settings: Settings) -> None:
     """Whatever can be known to be wrong before anything is started."""
     from swarmnode.policy.names import UnknownModel, model_kind
+    from swarmnode.scheduling.tasks import UnusableScheduler, check_for_node
     from swarmnode.selection.filters import UnknownFilter, draw_rule, load_filter
 
     rounds = settings.rounds
@@ -147,7 +148,8 @@ def check(settings: Settings) -> None:
         load_filter(settings.selection.filter, draw_rule(settings.selection.draw))
         for model in (settings.policy.model, *settings.simulation.models):
             model_kind(model)
-    except (UnknownFilter, UnknownModel, ValueError) as error:
+        check_for_node(settings.scheduling, len(settings.tasks.pairs))
+    except (UnknownFilter, UnknownModel, UnusableScheduler, ValueError) as error:
         raise Mistake(str(error)) from error
     tasks = {task for task, _ in settings.tasks.pairs}
     for skills in settings.simulation.skills:

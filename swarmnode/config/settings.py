@@ -22,6 +22,7 @@ from swarmnode.config.policy import PolicySettings
 from swarmnode.config.presets import BEYOND_TRAINING
 from swarmnode.config.rewards import Rewards
 from swarmnode.config.rounds import Evaluation, Rounds
+from swarmnode.config.scheduling import Scheduling
 from swarmnode.config.selection import Selection
 from swarmnode.config.simulation import Simulation
 from swarmnode.config.tasks import Tasks
@@ -51,6 +52,8 @@ class Settings(Section):
     guard_rails: GuardRails = GuardRails()
     """What is watched in a node's own answers, and what happens when it gives way. A pair of limits
     is what warns and what is critical."""
+    scheduling: Scheduling = Scheduling()
+    """Who decides what is asked, or read, next."""
     selection: Selection = Selection()
     """What is taken from others."""
     network: Network = Network()

@@ -38,6 +38,12 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "guard/alarm": "By guard-rail, where it complains: 1 for a warning, 2 for critical.",
         "guard/skipped": "1 if a guard-rail let no step be taken.",
         "guard/rolled_back": "How often the policy was set back to a checkpoint since the start.",
+        "scheduler/weight": "By task: the share that the round's questions were drawn by; of "
+        "schedulers that learn, as all of scheduler/.",
+        "scheduler/non_finite": "Values since the start that were no finite number and were kept "
+        "from the scheduler.",
+        "scheduler/overruled": "Rounds since the start in which the scheduler's weights could not "
+        "be used and the last good ones were.",
         "mix/local_groups": "Own groups trained on: I.",
         "mix/external_groups": "Groups of peers trained on: J, or fewer if the pool had fewer.",
         "mix/local_live_groups": "Own groups with both successes and failures.",

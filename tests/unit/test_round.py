@@ -31,8 +31,9 @@ class Everything:
         self.diary.append("weights")
         return {"basic_arithmetic": 1.0}
 
-    def update(self, local: Sequence[Scored]) -> None:
+    def update(self, local: Sequence[Scored]) -> Mapping[str, float]:
         self.diary.append("update")
+        return {"scheduler/weight/basic_arithmetic": 1.0}
 
     async def draw(self, weights: Mapping[str, float], count: int) -> Sequence[Question]:
         self.diary.append(f"draw {count}")
@@ -117,6 +118,7 @@ def test_the_training_set_holds_own_groups_and_live_external_ones_and_each_exter
     assert len(pool) == 2
     assert report.metrics["mix/external_groups"] == 2
     assert report.metrics["loss"] == 0.5
+    assert report.metrics["scheduler/weight/basic_arithmetic"] == 1.0
     assert (report.node, report.round) == (3, 1)
     second = asyncio.run(run_round(node(parts, rounds, pool), 2))
     assert second.metrics["mix/external_groups"] == 1

@@ -36,7 +36,7 @@ def node_of(here: Scene, incoming: Incoming) -> Node:
         announcement_seconds=300.0,
     )
     nothing: Any = None
-    return Node(nothing, nothing, publisher, incoming, nothing, nothing, here.transport)
+    return Node(nothing, nothing, publisher, incoming, nothing, nothing, nothing, here.transport)
 
 
 def test_a_withdrawn_node_takes_nothing_of_peers_and_lets_go_of_what_it_took() -> None:

@@ -1,0 +1,158 @@
+"""Schedulers in the daemon: domains are tasks, a step is a round, and what it gave are groups.
+
+The round asks for weights by task and tells its own scored groups; here these become the State and
+the Outcome that every scheduler works with. A task's loss is its share of failures; what it still
+teaches is the mean |advantage| of its completions, with 0 for groups without a success or without a
+failure. Only kinds that need neither gradients nor torch live here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from swarmnode.config.scheduling import Scheduling
+from swarmnode.scheduling.bandits import Dump, Sec
+from swarmnode.scheduling.fixed import Static
+from swarmnode.scheduling.guarded import Guarded
+from swarmnode.scheduling.odm import Odm
+from swarmnode.scheduling.scheduler import Outcome, Scheduler, State, advance, beginning
+from swarmnode.scheduling.simplex import equal
+from swarmnode.types import Scored
+
+IN_NODES = ("uniform", "static", "sec", "dump", "odm")
+"""Kinds that a node can have."""
+
+
+class UnusableScheduler(ValueError):
+    """The settings name a scheduler that a node can't have; one line with what to do."""
+
+
+def check_for_node(settings: Scheduling, tasks: int) -> None:
+    """Whether a node with so many tasks can be scheduled so. Raises UnusableScheduler."""
+    if settings.kind not in IN_NODES:
+        raise UnusableScheduler(
+            f"scheduling.kind = {settings.kind} needs gradients by task, which nodes don't measure"
+            f" yet; take one of {', '.join(IN_NODES)}"
+        )
+    weights = settings.static_weights
+    if weights and len(weights) != tasks:
+        raise UnusableScheduler(
+            f"scheduling.static_weights has {len(weights)} shares for {tasks} tasks; give one for"
+            " each, in their order"
+        )
+
+
+class TaskScheduler:
+    """The scheduler of a node's rounds."""
+
+    def __init__(self, settings: Scheduling, tasks: Sequence[str]) -> None:
+        """Raises UnusableScheduler."""
+        check_for_node(settings, len(tasks))
+        self._kind = settings.kind
+        self._tasks = tuple(tasks)
+        chosen = _chosen(settings, settings.static_weights or equal(len(tasks)))
+        self._scheduler = Guarded(chosen, len(tasks), settings.minimum_share)
+        self._state = beginning(len(tasks))
+        self._last: Sequence[float] = equal(len(tasks))
+
+    def weights(self) -> Mapping[str, float]:
+        """Probability by task; they sum to 1."""
+        self._last = self._scheduler.weights(self._state)
+        return dict(zip(self._tasks, self._last, strict=True))
+
+    def update(self, local: Sequence[Scored]) -> Mapping[str, float]:
+        """Learn from a round's own groups; returns the shares that they were drawn by, and more."""
+        outcome = outcome_of(local, self._tasks, self._last)
+        told = self._scheduler.update(outcome)
+        self._state = advance(self._state, outcome)
+        if self._kind in ("uniform", "static"):
+            return {}
+        shares = zip(self._tasks, self._last, strict=True)
+        return {**{f"scheduler/weight/{task}": share for task, share in shares}, **told}
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that was learned, as lists, texts and numbers, with what it was learned about."""
+        return {
+            "kind": self._kind,
+            "tasks": list(self._tasks),
+            "scheduler": self._scheduler.state_dict(),
+            "state": self._state.to_values(),
+        }
+
+    def load_state_dict(self, saved: Mapping[str, Any]) -> bool:
+        """Go on from what `state_dict` gave; False, and nothing done, if that is of another kind
+        or of other tasks."""
+        if saved["kind"] != self._kind or tuple(saved["tasks"]) != self._tasks:
+            return False
+        self._scheduler.load_state_dict(saved["scheduler"])
+        self._state = State.from_values(saved["state"])
+        return True
+
+
+def outcome_of(local: Sequence[Scored], tasks: Sequence[str], shares: Sequence[float]) -> Outcome:
+    """A round's own groups by task; the samples are completions."""
+    groups: defaultdict[str, list[Scored]] = defaultdict(list)
+    for scored in local:
+        groups[scored.group.question.task].append(scored)
+    return Outcome(
+        weights=tuple(shares),
+        samples=tuple(float(sum(len(g.scores) for g in groups[task])) for task in tasks),
+        losses=tuple(
+            _mean([1.0 - success for scored in groups[task] for success in scored.successes])
+            for task in tasks
+        ),
+        learnability=tuple(
+            _mean([value for scored in groups[task] for value in advantage_sizes(scored)])
+            for task in tasks
+        ),
+    )
+
+
+def advantage_sizes(scored: Scored) -> Sequence[float]:
+    """|success - mean| / deviation of each completion; zeros where all are alike.
+
+    With a share p of successes their mean is 2 sqrt(p (1 - p)), whatever the group's size.
+    """
+    rate = scored.pass_rate
+    deviation = math.sqrt(rate * (1.0 - rate))
+    if not scored.live:
+        return (0.0,) * len(scored.scores)
+    return [abs(success - rate) / deviation for success in scored.successes]
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None
+
+
+def _chosen(settings: Scheduling, weights: Sequence[float]) -> Scheduler:
+    domains = len(weights)
+    match settings.kind:
+        case "sec":
+            return Sec(
+                domains,
+                rate=settings.sec_rate,
+                temperature=settings.sec_temperature,
+                signal="learnability",
+            )
+        case "dump":
+            return Dump(
+                domains,
+                window=settings.dump_window,
+                temperature=settings.dump_temperature,
+                signal="learnability",
+            )
+        case "odm":
+            return Odm(
+                weights,
+                form=settings.odm_form,
+                smoothing=settings.odm_smoothing,
+                warmup_steps=settings.odm_warmup_steps,
+                signal="learnability",
+            )
+        case "static":
+            return Static(weights)
+        case _:
+            return Static(equal(domains))
