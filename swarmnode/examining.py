@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -104,7 +104,7 @@ async def _examine(exam: Exam, watching: Watching) -> ExamResult:
         ask = partial(examine_closely, scorer, questions=questions, samples=exam.samples)
         count = sum(map(len, questions.values()))
         watching.making()
-        order = await order_of(settings, making, scorer)
+        order = replace(await order_of(settings, making, scorer), rounds=None)
         policy = _policy(host)
         await policy.create(order)
         now = None

@@ -7,12 +7,13 @@ that losing a host costs at most what was learned since.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import structlog
 
+from swarmnode.observe.words import size_of
 from swarmnode.policy.checkpoint import Rejected
 from swarmnode.policy.client import Checkpoint, PolicyOrder, RemotePolicy
 from swarmnode.process import Child, ChildError
@@ -52,7 +53,13 @@ class PolicyKeeper:
         None without a checkpoint. Raises ChildFailed where the checkpoints are of another policy,
         and ChildGone or ChildTimedOut when the host is lost.
         """
-        await self._policy.create(await self._order())
+        figures = await self._policy.create(await self._order())
+        log.info(
+            "model ready",
+            name=self._policy.info.name,
+            parameters=int(figures["parameters"]),
+            **_memory(figures),
+        )
         report = await self._policy.restore(self._checkpoints)
         _tell_rejected(report.rejected)
         if report.restored is None:
@@ -101,6 +108,12 @@ class PolicyKeeper:
         self.failures, self.problem, self.newest_version = 0, "", version
         _tell_rejected(self.newest.rejected)
         return True
+
+
+def _memory(figures: Mapping[str, float]) -> dict[str, str]:
+    """What the model will need, where that was estimated."""
+    wanted = figures.get("memory_bytes")
+    return {} if wanted is None else {"memory_at_the_peak": size_of(wanted)}
 
 
 def _tell_rejected(found: Sequence[Rejected]) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from swarmnode.clock import Clock
+from swarmnode.clock import Clock, SystemClock
 from swarmnode.collect import Notices
 from swarmnode.config.settings import Settings
 from swarmnode.home import Home
@@ -93,6 +93,32 @@ async def order_of(settings: Settings, making: Making, scorer: Scorer) -> Policy
     """The order for that policy, with the questions of its warm start."""
     base = await base_pairs(settings, scorer, SHARED_SEED) if making.model == "tiny" else []
     return await policy_order(settings, scorer, making, base)
+
+
+async def preflight(settings: Settings, host: Child) -> tuple[int, str]:
+    """The memory that the settings' policy would need, asked of a host: bytes, parts in words."""
+    policy = RemotePolicy(
+        host,
+        0,
+        publisher=b"",
+        clock=SystemClock(),
+        durations=Durations(generate=lambda: 0.0, train=lambda: 0.0),
+        rewards=lambda scored: scored.successes,
+    )
+    order = PolicyOrder(
+        policy=settings.policy.model_dump(),
+        training=settings.training.model_dump(),
+        channels=settings.rewards.channels.model_dump(),
+        seed=0,
+        sampling_seed=0,
+        shared_seed=SHARED_SEED,
+        base_pairs=(),
+        skill_pairs=(),
+        cache_folder=None,
+        examples={},
+        rounds=settings.rounds.model_dump(),
+    )
+    return await policy.preflight(order)
 
 
 def skills_of(settings: Settings, public_key: bytes) -> Sequence[str]:

@@ -64,6 +64,7 @@ async def policy_order(
         else [],
         cache_folder=None if making.cache is None else str(making.cache),
         examples=await _examples(settings, scorer, making),
+        rounds=settings.rounds.model_dump(),
     )
 
 

@@ -14,17 +14,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 from transformers.utils.logging import disable_progress_bar
 
 from swarmnode.config.channels import Channels
 from swarmnode.config.policy import PolicySettings
+from swarmnode.config.rounds import Rounds
 from swarmnode.config.training import Training
 from swarmnode.paths import MODELS_FOLDER, cache_folder
 from swarmnode.policy.checkpoint import newest_checkpoint
+from swarmnode.policy.device import available_bytes, choose_device
 from swarmnode.policy.exporting import ExportForm, export_policy
-from swarmnode.policy.loading import load_policy
+from swarmnode.policy.loading import estimated_memory, load_policy
+from swarmnode.policy.memory import Estimate
 from swarmnode.policy.policy import Policy
+from swarmnode.policy.preflight import check_fits, described
 from swarmnode.policy.saved_state import PolicyState
 from swarmnode.policy.warm_start import WarmStartPlan, warm_start
 from swarmnode.policy.weights import WeightsCache
@@ -33,7 +38,7 @@ from swarmnode.rewards.channels import Paid, further_channels
 from swarmnode.training import Trainer, TrainingGroup
 from swarmnode.types import SUCCESS_THRESHOLD, Completion
 
-_NOT_BOUND = {"warm_start", "device", "engine"}
+_NOT_BOUND = {"warm_start", "device", "engine", "memory_limit_mib"}
 """Settings of the policy that may change while it is trained."""
 
 
@@ -43,9 +48,7 @@ class HostedPolicy:
     def __init__(self, order: dict[str, Any]) -> None:
         settings = PolicySettings.model_validate(order["policy"])
         started = time.monotonic()
-        self._policy = load_policy(
-            settings, order["shared_seed"], cache_folder(os.environ) / MODELS_FOLDER
-        )
+        self._policy = load_policy(settings, order["shared_seed"], _models())
         self._policy.examples = {
             task: [(question, answer) for question, answer in pairs]
             for task, pairs in order["examples"].items()
@@ -192,6 +195,28 @@ class HostedPolicy:
         export_policy(self._policy, Path(folder), form)
 
 
+def _models() -> Path:
+    return cache_folder(os.environ) / MODELS_FOLDER
+
+
+def _estimate(order: dict[str, Any]) -> Estimate:
+    """The memory that a policy will need at its peak."""
+    return estimated_memory(
+        PolicySettings.model_validate(order["policy"]),
+        Training.model_validate(order["training"]),
+        Rounds.model_validate(order["rounds"]),
+        _models(),
+    )
+
+
+def _check_fits(order: dict[str, Any], wanted: Estimate, earlier: Sequence[Estimate]) -> None:
+    settings = PolicySettings.model_validate(order["policy"])
+    device = choose_device(settings.device)
+    in_use = psutil.Process().memory_info().rss if device.type == "cpu" else 0
+    limit = settings.memory_limit_mib
+    check_fits(wanted, earlier, in_use, available_bytes(device), limit)
+
+
 def _fields(completion: Completion) -> list[Any]:
     return [
         completion.text,
@@ -227,10 +252,24 @@ def _training_group(policy: Policy, group: dict[str, Any]) -> TrainingGroup:
 def handlers() -> Handlers:
     """The host's methods over its policies, by the daemon's numbers."""
     policies: dict[int, HostedPolicy] = {}
+    estimates: dict[int, Estimate] = {}
 
     def create(order: dict[str, Any]) -> dict[str, Any]:
-        made = policies[order["number"]] = HostedPolicy(order)
-        return made.figures()
+        number, memory = order["number"], {}
+        if order["rounds"] is not None:
+            wanted = _estimate(order)
+            earlier = [one for other, one in estimates.items() if other != number]
+            _check_fits(order, wanted, earlier)
+            estimates[number] = wanted
+            memory = {"memory_bytes": wanted.total}
+        made = policies[number] = HostedPolicy(order)
+        figures = made.figures()
+        return {**figures, "figures": {**figures["figures"], **memory}}
+
+    def preflight(order: dict[str, Any]) -> dict[str, Any]:
+        wanted = _estimate(order)
+        _check_fits(order, wanted, [])
+        return {"bytes": wanted.total, "parts": described(wanted)}
 
     def generate(ask: dict[str, Any]) -> list[list[list[Any]]]:
         return policies[ask["number"]].generate(ask["prompts"], ask["completions"], ask["tasks"])
@@ -260,6 +299,7 @@ def handlers() -> Handlers:
 
     return {
         "create": create,
+        "preflight": preflight,
         "generate": generate,
         "answer": answer,
         "train": train,

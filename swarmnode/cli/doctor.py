@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +16,7 @@ from swarmnode.cli.options import Assignments, Config
 from swarmnode.cli.running import this_home
 
 if TYPE_CHECKING:
+    from swarmnode.config.settings import Settings
     from swarmnode.doctor import Check
     from swarmnode.home import Home
     from swarmnode.observe.status import StatusDocument
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
 def doctor(
     bootstrap: Annotated[
         list[str] | None, typer.Option(help="A bootstrap peer to test as well; repeatable.")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="A model whose need of memory is estimated; see docs/models.md."),
     ] = None,
     assignment: Assignments = None,
     config: Config = None,
@@ -34,12 +40,15 @@ def doctor(
     """
     from swarmnode.doctor import checks, examine, healthy
 
-    home, network = this_home(), load(config, assignment or [], {}).network
+    settings = load(config, assignment or [], {"policy.model": model} if model else {})
+    home, network = this_home(), settings.network
     status, found = _running(home)
     addresses, unreadable = _known_swarms(home)
     found += unreadable
     addresses = list(dict.fromkeys([*network.bootstrap, *(bootstrap or []), *addresses]))
     found = [*checks(examine(home, network.listen, addresses, status)), *found]
+    if model:
+        found.append(_model(settings))
     if as_json:
         sys.stdout.write(json.dumps(_values(found), indent=2) + "\n")
     else:
@@ -62,6 +71,29 @@ def _running(home: Home) -> tuple[StatusDocument | None, list[Check]]:
     except (SocketError, StatusError) as error:
         fix = "If it stays so, end the node and start it again."
         return None, [Check("status-socket", Result.FAILED, plain(str(error)), fix)]
+
+
+def _model(settings: Settings) -> Check:
+    """Whether the model can be had and fits; its weights are not read."""
+    import asyncio
+
+    from swarmnode.children import policy_child
+    from swarmnode.doctor import Check, Result
+    from swarmnode.observe.words import plain, size_of
+    from swarmnode.outfit import preflight
+    from swarmnode.process import ChildError
+
+    host = policy_child(dict(os.environ), "policy host")
+    host.start()
+    try:
+        size, parts = asyncio.run(preflight(settings, host))
+    except ChildError as error:
+        fix = "docs/models.md says which models can be had and what memory they take."
+        return Check("model", Result.FAILED, plain(str(error)), fix)
+    finally:
+        host.close_now()
+    name = settings.policy.model
+    return Check("model", Result.OK, f"{name} needs {size_of(size)} at its peak ({parts})")
 
 
 def _known_swarms(home: Home) -> tuple[list[str], list[Check]]:

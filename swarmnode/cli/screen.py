@@ -10,7 +10,8 @@ from typing import TextIO
 from rich.console import Console
 
 from swarmnode.observe.status import StatusDocument
-from swarmnode.sim.console import progress_line, real_line, results_table
+from swarmnode.observe.words import size_of
+from swarmnode.sim.console import progress_line, real_line, results_table, sample_line
 from swarmnode.sim.study import Arm
 from swarmnode.sim.summary import Run, mean_reward, summarize
 from swarmnode.sim.words import counted
@@ -18,6 +19,8 @@ from swarmnode.types import RoundReport
 
 LINE_EVERY_SECONDS = 2.0
 REAL_LINE_EVERY_SECONDS = 10.0
+TOLD_BYTES = 2**30
+"""A policy that needs less memory than this is no burden worth a word."""
 
 
 class Screen:
@@ -44,12 +47,16 @@ class Screen:
         nodes = arm.settings.simulation.nodes
         parameters = int(figures["parameters"])
         verb = "is" if nodes == 1 else "are"
+        memory = figures.get("memory_bytes", 0.0)
+        needing = f", {size_of(memory)} at the peak of each" if memory >= TOLD_BYTES else ""
         self._say(
             f"mix {arm.variant}, seed {arm.seed}: {counted(nodes, 'node')} of "
-            f"{parameters:,} parameters {verb} ready"
+            f"{parameters:,} parameters {verb} ready{needing}"
         )
 
-    def round_ended(self, arm: Arm, reports: Sequence[RoundReport]) -> None:
+    def round_ended(
+        self, arm: Arm, reports: Sequence[RoundReport], answers: Mapping[str, str]
+    ) -> None:
         """A round has ended; not every one gets a line."""
         self._since += reports
         if reports[0].round == 0:
@@ -62,6 +69,8 @@ class Screen:
             self._say(progress_line(number, rounds, self._since, elapsed, start=self._start))
             self._since = []
             self._last_line = now
+        if told and answers:
+            self._say(sample_line(answers))
 
     def already_there(self, arm: Arm) -> None:
         """A run was found finished."""

@@ -104,6 +104,9 @@ class PolicySettings(Section):
     engine: EngineName = "auto"
     """What samples: `native`, our own, for the families that it covers; `hf`, transformers' own
     loop, for every other."""
+    memory_limit_mib: Annotated[int, Field(ge=0)] = 0
+    """Memory that the policy's process may need by the estimate of `swarmnode doctor --model`; a
+    model beyond it is refused before it is loaded. 0 is what the machine has available then."""
     temperature: Annotated[float, Field(gt=0, le=10)] = 1.0
     """Sampling temperature; log-probs are those of the distribution at this temperature."""
     max_new_tokens: Annotated[int | None, Field(ge=1, le=4096)] = None

@@ -44,6 +44,8 @@ class PolicyOrder:
     """Where warm starts are kept."""
     examples: Mapping[str, Sequence[tuple[str, str]]]
     """Questions and answers that come before each question, by task."""
+    rounds: Mapping[str, Any] | None = None
+    """The settings' section of that name; None for a policy that isn't trained here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +125,21 @@ class RemotePolicy:
             "skill_pairs": order.skill_pairs,
             "cache_folder": order.cache_folder,
             "examples": order.examples,
+            "rounds": order.rounds,
         }
         made = await self._host.call("create", payload, CREATE_SECONDS)
         self.info = PolicyInfo(made["name"], 0, made["tokenizer_fingerprint"])
         figures: Mapping[str, float] = made["figures"]
         return figures
+
+    async def preflight(self, order: PolicyOrder) -> tuple[int, str]:
+        """What memory the policy would need at its peak: bytes, and its parts in words.
+
+        Raises ChildRefused, with one line for the user, where it doesn't fit or can't be had.
+        """
+        payload = {"policy": order.policy, "training": order.training, "rounds": order.rounds}
+        found = await self._host.call("preflight", payload, CREATE_SECONDS)
+        return found["bytes"], found["parts"]
 
     async def generate(self, questions: Sequence[Question], completions: int) -> Sequence[Group]:
         """`completions` sampled answers to each question, in the order of the questions."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import psutil
 import torch
 
 from swarmnode.config.policy import Device, Precision
@@ -65,6 +66,14 @@ def choose_dtype(
     measured = rate or gemm_rate
     faster = measured(torch.bfloat16) > _WORTH * measured(torch.float32)
     return torch.bfloat16 if faster else torch.float32
+
+
+def available_bytes(device: torch.device) -> int:
+    """Return the memory that a process could still take on the device."""
+    if device.type == "cuda":
+        free, _total = torch.cuda.mem_get_info(device)
+        return int(free)
+    return int(psutil.virtual_memory().available)
 
 
 def gemm_rate(dtype: torch.dtype) -> float:

@@ -8,12 +8,16 @@ import torch
 from transformers.modeling_utils import PreTrainedModel
 
 from swarmnode.config.policy import PolicySettings
+from swarmnode.config.rounds import Rounds
+from swarmnode.config.training import Training
 from swarmnode.policy.device import choose_device, choose_dtype
 from swarmnode.policy.engine import choose_engine
-from swarmnode.policy.hub import hub_folder, open_codec, open_model
+from swarmnode.policy.hub import check_folder, hub_folder, open_codec, open_model
 from swarmnode.policy.lora import add_adapters
+from swarmnode.policy.memory import Estimate, estimate
 from swarmnode.policy.names import ModelKind, model_kind, policy_name
 from swarmnode.policy.policy import Policy
+from swarmnode.policy.preflight import folder_shape, tiny_shape, workload
 from swarmnode.policy.smollm2 import smollm2_folder
 from swarmnode.policy.text import PhraseCodec, TextCodec
 from swarmnode.policy.tiny import build_tiny
@@ -28,11 +32,7 @@ def load_policy(settings: PolicySettings, seed: int, models: Path | None = None)
     """
     name, lora = policy_name(settings.model), settings.lora.rank > 0
     device = choose_device(settings.device)
-    dtype = torch.float32
-    if name != "tiny":
-        dtype = choose_dtype(settings.dtype, device, frozen=lora)
-    # What is trained is kept in float32, and computed with in the shorter format.
-    kept = dtype if lora else torch.float32
+    dtype, kept = _formats(settings, device)
     model, codec, origin = _opened(settings, seed, models, kept)
     model = model.to(device)
     if lora:
@@ -45,6 +45,29 @@ def load_policy(settings: PolicySettings, seed: int, models: Path | None = None)
         origin=origin if lora else "",
         autocast=None if dtype == kept else dtype,
     )
+
+
+def estimated_memory(
+    settings: PolicySettings, training: Training, rounds: Rounds, models: Path | None
+) -> Estimate:
+    """Estimate what the policy will need, reading no weights. Raises UnusableModel."""
+    if model_kind(settings.model) is ModelKind.TINY:
+        shape = tiny_shape(settings.tiny, len(PhraseTokenizer.load()))
+    else:
+        folder = model_folder(settings, models)
+        check_folder(folder, settings.model)
+        shape = folder_shape(folder, settings.model)
+    _, kept = _formats(settings, choose_device(settings.device))
+    return estimate(shape, workload(settings, training, rounds, kept.itemsize))
+
+
+def _formats(settings: PolicySettings, device: torch.device) -> tuple[torch.dtype, torch.dtype]:
+    """What products are computed in, and what weights are kept in: float32 if they are trained."""
+    if settings.model == "tiny":
+        return torch.float32, torch.float32
+    frozen = settings.lora.rank > 0
+    dtype = choose_dtype(settings.dtype, device, frozen=frozen)
+    return dtype, dtype if frozen else torch.float32
 
 
 def _opened(

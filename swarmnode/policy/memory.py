@@ -13,6 +13,8 @@ from typing import Any
 
 PROMPT_TOKENS = 80
 """Tokens of a prompt: a question of the easy levels in its chat template."""
+EXAMPLE_TOKENS = 50
+"""Of a solved question that is shown before it."""
 RUNTIME_BYTES = 400 * 2**20
 """A process with torch and transformers imported and no model, as measured on Linux."""
 CHUNK_BYTES = 4 * 2**26
@@ -53,7 +55,7 @@ class Workload:
     """Whether a copy of the starting weights is kept."""
     weight_bytes: int
     """Of one number of the weights: 4, or 2 where they are frozen in half precision."""
-    prompt_tokens: int = PROMPT_TOKENS
+    prompt_tokens: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,14 @@ Numbers are those of summary.py; a figure that does not exist is a dash, never a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
 from swarmnode.observe.status import StatusDocument
+from swarmnode.observe.words import plain
 from swarmnode.sim.intervals import Estimate
 from swarmnode.sim.summary import Variant, mean_reward
 from swarmnode.sim.words import alarms, suspicious_tasks
@@ -49,6 +50,11 @@ def progress_line(
         parts.append(f"live {own:.1f} own + {peers:.1f} from peers")
     parts.append(duration(seconds_elapsed))
     return "  ".join(parts)
+
+
+def sample_line(answers: Mapping[str, str]) -> str:
+    """How a node answered a question, in one line (swarmnode.observe.samples)."""
+    return "  " + "  ".join(f"{name}: {plain(text)}" for name, text in answers.items())
 
 
 def _held_out(reports: Sequence[RoundReport], start: float | None) -> str:

