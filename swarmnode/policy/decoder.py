@@ -143,9 +143,13 @@ class Decoder:
         """Gather the weights as they are now for many forwards without gradient.
 
         Adapters are merged, neighbouring matrices joined and norms folded into what follows them.
+        Under autocast the matrices are cast here, once and not in every forward.
         """
-        layers = [_gathered(layer, self.shape) for layer in self.module.model.layers]
-        head = joined([read_matrix(self.module.lm_head)], None)
+        kind, dtype = self.device.type, self.dtype
+        if torch.is_autocast_enabled(kind):
+            dtype = torch.get_autocast_dtype(kind)
+        layers = [_gathered(layer, self.shape, dtype) for layer in self.module.model.layers]
+        head = joined([read_matrix(self.module.lm_head)], None, dtype)
         return self._weights(layers, head, partners_adjacent=True)
 
     def _weights(
@@ -252,7 +256,7 @@ def _in_place(layer: Any, shape: Shape) -> LayerWeights:
     )
 
 
-def _gathered(layer: Any, shape: Shape) -> LayerWeights:
+def _gathered(layer: Any, shape: Shape, dtype: torch.dtype) -> LayerWeights:
     attention, feed_forward = layer.self_attn, layer.mlp
     attention_norm = layer.input_layernorm.weight
     feed_forward_norm = layer.post_attention_layernorm.weight
@@ -267,12 +271,12 @@ def _gathered(layer: Any, shape: Shape) -> LayerWeights:
     norms = _head_norms(attention, shape)
     return LayerWeights(
         attention_norm=None if folded else attention_norm,
-        query_key_value=joined(query_key_value, attention_norm if folded else None),
+        query_key_value=joined(query_key_value, attention_norm if folded else None, dtype),
         head_norms=None if norms is None else _interleaved(norms.T.contiguous(), shape).T,
-        attention_output=joined([read_matrix(attention.o_proj)], None),
+        attention_output=joined([read_matrix(attention.o_proj)], None, dtype),
         feed_forward_norm=None if folded else feed_forward_norm,
-        gate_up=joined(gate_up, feed_forward_norm if folded else None),
-        down=joined([read_matrix(feed_forward.down_proj)], None),
+        gate_up=joined(gate_up, feed_forward_norm if folded else None, dtype),
+        down=joined([read_matrix(feed_forward.down_proj)], None, dtype),
     )
 
 

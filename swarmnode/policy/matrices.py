@@ -91,36 +91,37 @@ def beside(parts: Sequence[Matrix]) -> Linear:
     return apply
 
 
-def joined(parts: Sequence[Matrix], input_scales: Tensor | None) -> Linear:
+def joined(parts: Sequence[Matrix], input_scales: Tensor | None, dtype: torch.dtype) -> Linear:
     """Apply several matrices to the same input as one product, from copies without gradient.
 
-    input_scales: (inputs,), what the input would have been multiplied by.
+    input_scales: (inputs,), what the input would have been multiplied by. dtype: what to compute in
+    (under autocast another than the weights'); the outputs are of that type.
     """
     plain = [part.merged() for part in parts]
     weight = plain[0].weight if len(plain) == 1 else torch.cat([part.weight for part in plain])
     if input_scales is not None:
         weight = weight * input_scales
-    bias = _joined_bias(plain)
+    weight, bias = weight.to(dtype), _joined_bias(plain, dtype)
     if not _can_pack(weight):
         return Matrix(weight, bias)
     packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), None)
     apply = torch.ops.mkldnn._linear_pointwise
 
     def apply_packed(inputs: Tensor) -> Tensor:
-        outputs: Tensor = apply(inputs, packed, bias, "none", [], "")
+        outputs: Tensor = apply(inputs.to(dtype), packed, bias, "none", [], "")
         return outputs
 
     return apply_packed
 
 
-def _joined_bias(parts: Sequence[Matrix]) -> Tensor | None:
+def _joined_bias(parts: Sequence[Matrix], dtype: torch.dtype) -> Tensor | None:
     if all(part.bias is None for part in parts):
         return None
     biases = [
         part.weight.new_zeros(part.weight.shape[0]) if part.bias is None else part.bias
         for part in parts
     ]
-    return torch.cat(biases).detach()
+    return torch.cat(biases).detach().to(dtype)
 
 
 def _can_pack(weight: Tensor) -> bool:

@@ -75,6 +75,22 @@ def test_half_precision_keeps_log_probs_close(engine: EngineChoice, family: str)
     assert torch.cat(gaps).abs().mean() < 0.05
 
 
+@pytest.mark.parametrize("inner", [48, 8192])
+def test_under_autocast_it_computes_in_half_precision(inner: int) -> None:
+    """The wider model has matrices that are kept in a packed layout."""
+    model = small_model("llama", intermediate_size=inner)
+    engine = choose_engine(model, "native")
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        rows = draw(engine)
+        for prompt, group in zip(PROMPTS, rows, strict=True):
+            for row in group:
+                gaps = torch.tensor(row.logprobs)
+                gaps = gaps - teacher_forced(model, prompt, row.token_ids, 1.0)
+                assert gaps.abs().mean() < 0.1
+    exact = [row.logprobs for group in draw(engine) for row in group]
+    assert [row.logprobs for group in rows for row in group] != exact
+
+
 @pytest.mark.parametrize("temperature", [0.0, 1.3])
 @pytest.mark.parametrize("family", NATIVE)
 def test_engines_sample_the_same_rows_from_the_same_generator(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -12,10 +12,13 @@ from torch import Tensor
 from transformers import Gemma2Config, Gemma2ForCausalLM
 from transformers.modeling_utils import PreTrainedModel
 
+from swarmnode.config.policy import PolicySettings
 from swarmnode.policy.decoder import Decoder
 from swarmnode.policy.forwards import NativeForward, TrainingForward, choose_forward
 from swarmnode.policy.hf_forward import HuggingFaceForward
+from swarmnode.policy.loading import load_policy
 from swarmnode.policy.matrices import UnsupportedModel
+from swarmnode.training.groups import RecomputingModel
 from swarmnode.training.packing import PackedBatch, TreeRow, pack
 from tests.unit.policy_models import NATIVE, VOCABULARY, small_model
 
@@ -52,6 +55,19 @@ def gradient(model: PreTrainedModel, values: Tensor) -> Tensor:
     return torch.cat([one.flatten() for one in gradients])
 
 
+def counted(work: Callable[[], Tensor]) -> tuple[Tensor, int]:
+    """What `work` gives, and how many bytes autograd keeps for it."""
+    sizes: dict[int, int] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        sizes[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        made = work()
+    return made, sum(sizes.values())
+
+
 def forwards(model: PreTrainedModel, family: str) -> list[TrainingForward]:
     fallbacks: list[TrainingForward] = [
         HuggingFaceForward(model),
@@ -81,19 +97,9 @@ def test_packed_rows_give_the_values_and_gradients_of_single_ones(
 def test_recomputed_layers_keep_less_and_leave_the_model_as_it_was(family: str) -> None:
     model = small_model(family)
     forward = choose_forward(model)
-    kept = {}
-    for recomputed in (False, True):
-        sizes: dict[int, int] = {}
-
-        def keep(tensor: Tensor, sizes: dict[int, int] = sizes) -> Tensor:
-            sizes[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
-            return tensor
-
-        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-            values = logprobs(forward, packed(), checkpoint_activations=recomputed)
-        kept[recomputed] = sum(sizes.values())
-        del values
-    assert kept[True] < 0.8 * kept[False]
+    _, much = counted(lambda: logprobs(forward, packed()))
+    _, little = counted(lambda: logprobs(forward, packed(), checkpoint_activations=True))
+    assert little < 0.8 * much
     assert not any("forward" in vars(module) for module in model.modules())
     assert not model.training
 
@@ -206,3 +212,22 @@ def test_biases_are_read_wherever_a_llama_has_them() -> None:
     model = small_model("llama", attention_bias=True, mlp_bias=True)
     values = logprobs(NativeForward(Decoder(model)), packed())
     torch.testing.assert_close(values, one_by_one(model), atol=1e-4, rtol=0.0)
+
+
+def test_a_policy_recomputes_its_activations_when_training_asks() -> None:
+    policy = load_policy(PolicySettings(), 0)
+    assert isinstance(policy, RecomputingModel)
+    batch = packed()
+    places = (batch.token_ids, batch.positions, batch.segments)
+    plain, much = counted(lambda: policy.tree_hidden(*places))
+    with policy.recomputed_activations():
+        recomputed, little = counted(lambda: policy.tree_hidden(*places))
+    assert little < 0.5 * much
+    # The backward pass comes after the switch is off again.
+    parameters = list(policy.parameters())
+    for one, other in zip(
+        torch.autograd.grad(plain.square().sum(), parameters),
+        torch.autograd.grad(recomputed.square().sum(), parameters),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other)

@@ -101,5 +101,5 @@ def test_joined_matrices_give_what_each_gives_by_itself(inputs: int) -> None:
     values, scales = normal(3, 5, inputs), normal(inputs)
     expected = torch.cat([part(values * scales) for part in parts], -1)
     with torch.inference_mode():
-        together = joined(parts, scales)(values)
+        together = joined(parts, scales, torch.float32)(values)
     assert (together - expected).abs().max() < 1e-5 * expected.abs().max()
