@@ -11,7 +11,7 @@ from swarmnode.config.base import Section
 PositiveInt = Annotated[int, Field(ge=1)]
 Device = Literal["auto", "cpu", "mps", "cuda"]
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
-EngineName = Literal["auto", "native", "hf"]
+EngineName = Literal["auto", "native", "hf", "vllm"]
 
 TINY_NEW_TOKENS = 20
 NEW_TOKENS = 64
@@ -103,7 +103,8 @@ class PolicySettings(Section):
     the optimizer, stay float32."""
     engine: EngineName = "auto"
     """What samples: `native`, our own, for the families that it covers; `hf`, transformers' own
-    loop, for every other."""
+    loop, for every other. `vllm` is taken by name alone: it needs CUDA, a version of vllm that
+    takes our transformers, and room for a second copy of the weights; we have not run it yet."""
     memory_limit_mib: Annotated[int, Field(ge=0)] = 0
     """Memory that the policy's process may need by the estimate of `swarmnode doctor --model`; a
     model beyond it is refused before it is loaded. 0 is what the machine has available then."""

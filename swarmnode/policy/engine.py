@@ -17,8 +17,9 @@ from swarmnode.policy.decoder import Decoder
 from swarmnode.policy.hf_engine import HuggingFaceEngine
 from swarmnode.policy.matrices import UnsupportedModel
 from swarmnode.policy.sampling import Sampled
+from swarmnode.policy.vllm_engine import VllmEngine
 
-EngineChoice = Literal["auto", "native", "hf"]
+EngineChoice = Literal["auto", "native", "hf", "vllm"]
 
 
 class Engine(Protocol):
@@ -79,10 +80,13 @@ class NativeEngine:
 def choose_engine(model: PreTrainedModel, wanted: EngineChoice) -> Engine:
     """Return the engine for a model; `auto` takes `native` where it covers the architecture.
 
+    `vllm` is taken only by name: it holds a second copy of the weights on the device.
     Raises UnsupportedModel, with one line for the user, where the wanted engine can't serve it.
     """
     if wanted == "hf":
         return HuggingFaceEngine(model)
+    if wanted == "vllm":
+        return VllmEngine(model)
     try:
         return NativeEngine(Decoder(model))
     except UnsupportedModel:

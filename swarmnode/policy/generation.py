@@ -115,17 +115,28 @@ class _Run:
 def _prefill(
     decoder: Decoder, weights: DecoderWeights, prompts: Sequence[Sequence[int]], lengths: Tensor
 ) -> tuple[Cache, Tensor]:
-    """Compute every prompt once; returns the cache and the first logits, (prompts, vocabulary)."""
+    """Compute every prompt once; returns the cache and the first logits, (prompts, vocabulary).
+
+    Prompts go through the layers end to end, without padding; only to attend they stand in rows.
+    """
     longest, device = max(map(len, prompts)), decoder.device
-    padded = [[*prompt, *[0] * (longest - len(prompt))] for prompt in prompts]
+    token_ids = torch.tensor([[token for prompt in prompts for token in prompt]], device=device)
+    ends = lengths.cumsum(0)
+    prompt = torch.arange(len(prompts), device=device).repeat_interleave(lengths)
+    positions = torch.arange(token_ids.shape[1], device=device) - (ends - lengths)[prompt]
+    places = prompt * longest + positions
     cache = Cache(lengths, longest, decoder.shape, decoder.dtype)
 
-    def attend(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        cache.add_prompt_layer(key, value)
-        return causal_attention(layer, query, key, value)
+    def in_rows(flat: Tensor) -> Tensor:
+        rows = flat.new_zeros(len(prompts) * longest, *flat.shape[2:])
+        return rows.index_copy_(0, places, flat[0]).view(len(prompts), longest, *flat.shape[2:])
 
-    rotations = decoder.rotations(torch.arange(longest, device=device))[:, None]
-    hidden = forward(weights, torch.tensor(padded, device=device), rotations, attend)
+    def attend(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        key, value = in_rows(key), in_rows(value)
+        cache.add_prompt_layer(key, value)
+        attended = causal_attention(layer, in_rows(query), key, value)
+        return attended.flatten(0, 1)[places].unsqueeze(0)
+
+    hidden = forward(weights, token_ids, decoder.rotations(positions)[:, None], attend)
     # Of all logits only the last position's are made: a prompt's would fill gigabytes.
-    last = hidden[torch.arange(len(prompts), device=device), lengths - 1]
-    return cache, weights.head(last)
+    return cache, weights.head(hidden[0, ends - 1])

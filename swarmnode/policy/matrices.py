@@ -16,6 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from swarmnode.policy.names import UnusableModel
+
 Linear = Callable[[Tensor], Tensor]
 """(..., inputs) to (..., outputs)."""
 
@@ -23,8 +25,8 @@ _PACK_FROM = 2**18
 """Entries of a matrix from which a packed layout gains more than its call costs."""
 
 
-class UnsupportedModel(ValueError):
-    """The native forward does not cover this model."""
+class UnsupportedModel(UnusableModel):
+    """What was asked for does not cover this model; the text is one line for the user."""
 
 
 @dataclass(frozen=True, slots=True)

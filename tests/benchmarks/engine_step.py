@@ -1,65 +1,85 @@
-"""Our packed step against a padded step through transformers, at the demo's shapes.
+"""Our packed step against a padded step through transformers.
 
-Both take the same 8 groups of 8 completions through a whole update: advantages, forward, clipped
+Both take the same groups of 8 completions through a whole update: advantages, forward, clipped
 loss, entropy, backward, gradient clipping, fused AdamW. The padded one is what trainers usually do:
-one right-padded row per completion, logits at all completion positions. Completions are random
-ids, so that no saving from equal completions is counted. Pairs are interleaved in one process.
-Run with `python -m tests.benchmarks.engine_step`.
+one right-padded row per completion, micro-batches of so many rows, logits at all completion
+positions. Completions are random ids, so that no saving from equal completions is counted. Pairs
+are interleaved in one process and one thread; CPU seconds are counted.
 """
 
 from __future__ import annotations
 
 import random
 import statistics
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from swarmnode.config.policy import PolicySettings
 from swarmnode.config.training import Training
-from swarmnode.policy.loading import load_policy
+from swarmnode.policy.policy import Policy
 from swarmnode.training import Trainer, TrainingGroup
 from swarmnode.training.losses import token_statistics
 from swarmnode.training.packing import TreeRow, pack
+from tests.benchmarks.engine_machine import seconds
+from tests.benchmarks.engine_subject import Subject
 from tests.unit.training_support import captured_step
 
-GROUPS, COMPLETIONS = 8, 8
-PROMPT_TOKENS, COMPLETION_TOKENS = (9, 57), (1, 13)
 TEMPERATURE = 0.9
-SETTINGS = Training(warmup_steps=0)
-MODEL = PolicySettings()
+SETTINGS = Training(warmup_steps=0, learning_rate=1e-5)
+MIXED_LENGTHS = (64, 20, 35, 64, 12, 48, 64, 28)
+"""Tokens of a group's completions: some cut off at 64, most not."""
 
 
-def demo_groups(vocabulary: int, seed: int = 0) -> list[TrainingGroup]:
-    """Live groups with prompts and completions of the demo's lengths."""
+def tiny_groups(vocabulary: int, seed: int = 0) -> list[TrainingGroup]:
+    """Eight live groups with prompts and completions of the demo's lengths."""
     generator = random.Random(seed)
-
-    def ids(low: int, high: int) -> tuple[int, ...]:
-        # Not 0: transformers gives its padding token's embedding no gradient wherever it stands.
-        length = generator.randint(low, high)
-        return tuple(generator.randrange(1, vocabulary) for _ in range(length))
-
     return [
-        TrainingGroup(
-            prompt_ids=ids(*PROMPT_TOKENS),
-            completions=tuple(ids(*COMPLETION_TOKENS) for _ in range(COMPLETIONS)),
-            truncated=(False,) * COMPLETIONS,
-            rewards=tuple(float(index <= group % 6) for index in range(COMPLETIONS)),
-            source="local",
-            task="demo",
+        _group(
+            generator,
+            vocabulary,
+            generator.randint(9, 57),
+            [generator.randint(1, 13) for _ in range(8)],
+            successes=1 + group % 6,
         )
-        for group in range(GROUPS)
+        for group in range(8)
     ]
+
+
+def mixed_groups(vocabulary: int, prompts: Sequence[int], seed: int = 0) -> list[TrainingGroup]:
+    """Live groups with prompts of these many tokens and completions of mixed lengths."""
+    generator = random.Random(seed)
+    return [_group(generator, vocabulary, length, MIXED_LENGTHS, successes=3) for length in prompts]
+
+
+def _group(
+    generator: random.Random,
+    vocabulary: int,
+    prompt: int,
+    lengths: Sequence[int],
+    successes: int,
+) -> TrainingGroup:
+    def ids(length: int) -> tuple[int, ...]:
+        # Not 0: transformers gives its padding token's embedding no gradient wherever it stands.
+        return tuple(generator.randrange(3, vocabulary) for _ in range(length))
+
+    return TrainingGroup(
+        prompt_ids=ids(prompt),
+        completions=tuple(map(ids, lengths)),
+        truncated=(False,) * len(lengths),
+        rewards=tuple(float(index < successes) for index in range(len(lengths))),
+        source="local",
+        task="demo",
+    )
 
 
 class PaddedTrainer:
     """The usual step: one padded row per completion through transformers' own forward."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, groups_at_once: int) -> None:
         self.model = model
+        self.groups_at_once = groups_at_once
         self.parameters = list(model.parameters())
         self.optimizer = torch.optim.AdamW(
             self.parameters, lr=SETTINGS.rate, weight_decay=0.0, fused=True
@@ -92,19 +112,23 @@ class PaddedTrainer:
             entropies = -(distribution.exp() * distribution).sum(-1)
         return chosen, mask, entropies
 
-    def backward(self, groups: Sequence[TrainingGroup]) -> tuple[float, float]:
-        """Leaves the mean gradient in the parameters; loss and mean entropy."""
-        rewards = torch.tensor([group.rewards for group in groups])
-        deviation = rewards.std(dim=1, keepdim=True) + 1e-4
-        advantages = ((rewards - rewards.mean(1, keepdim=True)) / deviation).reshape(-1, 1)
-        logprobs, mask, entropies = self.logprobs(groups)
-        ratio = (logprobs - logprobs.detach()).exp()
-        clipped = ratio.clamp(1 - SETTINGS.clip_low, 1 + SETTINGS.clip_high)
-        losses = -torch.minimum(ratio * advantages, clipped * advantages)
-        loss = (losses * mask).sum() / mask.sum()
+    def backward(self, groups: Sequence[TrainingGroup]) -> None:
+        """Leaves the mean gradient in the parameters."""
         self.optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        return float(loss.detach()), float((entropies * mask).sum() / mask.sum())
+        count = sum(len(one) for group in groups for one in group.completions)
+        for start in range(0, len(groups), self.groups_at_once):
+            chosen = groups[start : start + self.groups_at_once]
+            rewards = torch.tensor([group.rewards for group in chosen])
+            deviation = rewards.std(dim=1, keepdim=True) + 1e-4
+            advantages = ((rewards - rewards.mean(1, keepdim=True)) / deviation).reshape(-1, 1)
+            logprobs, mask, entropies = self.logprobs(chosen)
+            ratio = (logprobs - logprobs.detach()).exp()
+            clipped = ratio.clamp(1 - SETTINGS.clip_low, 1 + SETTINGS.clip_high)
+            losses = -torch.minimum(ratio * advantages, clipped * advantages)
+            loss = (losses * mask).sum() / count
+            loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+            # What a trainer would log.
+            float(loss.detach()), float((entropies * mask).sum())
 
     def step(self, groups: Sequence[TrainingGroup]) -> None:
         """One update."""
@@ -123,59 +147,74 @@ class Agreement:
     """Relative to the largest entry of the gradient."""
 
 
-def agreement(groups: Sequence[TrainingGroup], model: PolicySettings) -> Agreement:
-    """Compares log-probs and gradients of both steps on policies with equal random weights."""
-    policy, reference = load_policy(model, 0), PaddedTrainer(load_policy(model, 0).model)
+def agreement(groups: Sequence[TrainingGroup], policy: Policy, reference: Policy) -> Agreement:
+    """Compares log-probs and gradients of both steps; the policies have equal weights.
+
+    Both are one step further afterwards.
+    """
+    padded = PaddedTrainer(reference.model, groups_at_once=1)
     packed = pack([TreeRow(one.prompt_ids, one.completions) for one in groups], torch.device("cpu"))
-    hidden = policy.tree_hidden(packed.token_ids, packed.positions, packed.segments)
-    logits = policy.head(hidden.flatten(0, 1)[packed.predictors])
-    tokens = token_statistics(logits, packed.predictor_of_token, packed.targets, TEMPERATURE)
-    chosen, mask, _ = reference.logprobs(groups)
-    logprob_gap = (tokens.logprobs - chosen[mask]).detach().abs().max()
+    with torch.no_grad():
+        hidden = policy.tree_hidden(packed.token_ids, packed.positions, packed.segments)
+        logits = policy.head(hidden.flatten(0, 1)[packed.predictors])
+        tokens = token_statistics(logits, packed.predictor_of_token, packed.targets, TEMPERATURE)
+        given = [padded.logprobs([group]) for group in groups]
+    expected = torch.cat([chosen[mask] for chosen, mask, _ in given])
+    logprob_gap = (tokens.logprobs - expected).abs().max()
 
     unclipped = SETTINGS.model_copy(update={"gradient_clip": 1e9})
     ours, _ = captured_step(Trainer(policy, unclipped, TEMPERATURE), policy, groups)
-    reference.backward(groups)
-    theirs = torch.cat([one.grad.flatten() for one in reference.parameters if one.grad is not None])
+    padded.backward(groups)
+    theirs = torch.cat([one.grad.flatten() for one in padded.parameters if one.grad is not None])
     gradient_gap = (ours - theirs).abs().max() / theirs.abs().max()
     return Agreement(float(logprob_gap), float(gradient_gap))
 
 
-def _seconds(work: Callable[[], object]) -> float:
-    started = time.process_time()
-    work()
-    return time.process_time() - started
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Medians over pairs of steps."""
+
+    ours_seconds: float
+    theirs_seconds: float
+    speedup: float
+    """The median of the pairs' ratios."""
+    operations: float
+    """Floating-point operations that our step cannot do without, attention left out."""
+    agreement: Agreement
 
 
-def measure(pairs: int = 30) -> dict[str, float]:
-    """Medians of `pairs` interleaved steps of each kind on one thread, and their agreement."""
-    torch.set_num_threads(1)
-    policy = load_policy(MODEL, seed=0)
-    groups = demo_groups(policy.codec.vocabulary_size)
-    ours = Trainer(policy, SETTINGS, TEMPERATURE)
-    padded = PaddedTrainer(load_policy(MODEL, seed=0).model)
-    for _ in range(3):
-        ours.step(groups)
+def measure(
+    subject: Subject,
+    groups: Sequence[TrainingGroup],
+    pairs: int,
+    *,
+    groups_at_once: int,
+    warm_steps: int = 1,
+) -> Step:
+    """Interleaved steps of each kind; their agreement is looked at first, on the first groups."""
+    ours, other = subject.fresh(), subject.fresh()
+    checked = agreement(groups[:2], ours, other)
+    trainer = Trainer(ours, SETTINGS, TEMPERATURE)
+    padded = PaddedTrainer(other.model, groups_at_once)
+    for _ in range(warm_steps):
+        trainer.step(groups)
         padded.step(groups)
     times = [
-        (_seconds(lambda: ours.step(groups)), _seconds(lambda: padded.step(groups)))
+        (seconds(lambda: trainer.step(groups)), seconds(lambda: padded.step(groups)))
         for _ in range(pairs)
     ]
-    checked = agreement(groups, MODEL)
-    return {
-        "packed_ms": 1e3 * statistics.median(one for one, _ in times),
-        "padded_ms": 1e3 * statistics.median(other for _, other in times),
-        "times_faster": statistics.median(other / one for one, other in times),
-        "logprob_difference": checked.logprobs,
-        "gradient_difference": checked.gradient,
-    }
+    return Step(
+        ours_seconds=statistics.median(one for one, _ in times),
+        theirs_seconds=statistics.median(other for _, other in times),
+        speedup=statistics.median(other / one for one, other in times),
+        operations=_operations(subject, groups),
+        agreement=checked,
+    )
 
 
-def main() -> None:
-    """Prints the table."""
-    for name, value in measure().items():
-        print(f"{name:22} {value:.3g}")
-
-
-if __name__ == "__main__":
-    main()
+def _operations(subject: Subject, groups: Sequence[TrainingGroup]) -> float:
+    """Forward and backward of each group's prompt once and of its completions."""
+    rows = [TreeRow(group.prompt_ids, group.completions) for group in groups]
+    positions = sum(row.length for row in rows)
+    predictors = positions - sum(len(row.prompt_ids) - 1 for row in rows)
+    return 3.0 * (subject.body_operations * positions + subject.head_operations * predictors)

@@ -62,6 +62,6 @@ def test_training_at_another_temperature_than_the_samplers_shows_in_the_differen
 def test_the_native_forward_gives_the_gradient_of_transformers_padded_forward() -> None:
     policy = load_policy(SETTINGS, seed=3)
     groups = sampled_groups(policy, 0.9)
-    checked = agreement(groups, SETTINGS)
+    checked = agreement(groups, policy, load_policy(SETTINGS, seed=3))
     assert checked.logprobs < 1e-4
     assert checked.gradient < 1e-5
