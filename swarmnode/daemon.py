@@ -304,6 +304,9 @@ class _Life:
             await stopping.sleep(min(2.0**failures, MOST_SECONDS_AFTER_FAILURE))
 
     async def _save(self) -> bool:
+        """Whether all is kept that is worth keeping."""
+        if not self._guarding.may_save:
+            return True
         plan = self._plan
         swarm = None if plan.solo else (plan.swarm.swarm_id, plan.swarm.rules.name)
         scheduler = self._node.scheduler.state_dict()

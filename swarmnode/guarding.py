@@ -1,7 +1,7 @@
 """What a daemon does about its guard-rails: it tells of them, and takes the policy back.
 
-The last good checkpoint is the newest one, since none is written while something is critical and
-the policy may go back.
+The last good checkpoint is the newest one, since none is written while something is wrong and the
+policy may go back.
 """
 
 from __future__ import annotations
@@ -61,8 +61,11 @@ class Guarding:
             log.error("there is no checkpoint to roll back to")
         return found
 
+    @property
+    def may_save(self) -> bool:
+        """Whether a checkpoint is wanted of now."""
+        return self._rails.may_save
+
     async def save(self, extra: dict[str, Any]) -> bool:
-        """Write a checkpoint with the baselines; True also where none is wanted of now."""
-        if not self._rails.may_save:
-            return True
+        """Write a checkpoint with the baselines; whether it was written."""
         return await self._keeper.save({**extra, _KEPT: self._rails.to_values()})

@@ -125,6 +125,7 @@ class Vitals:
             scorer_kills_last_hour=self._kills.growth(int(kills), now),
             loopholes=self._loopholes(),
             alarms=alarms_of(self.report.metrics) if self.report else {},
+            rolled_back=int(self._metric("guard/rolled_back")),
             checkpoint_age_seconds=now - newest.path.stat().st_mtime
             if newest and newest.path.exists()
             else now - self.around.started,

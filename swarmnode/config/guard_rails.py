@@ -26,8 +26,8 @@ class GuardRails(Section):
     """What may be done about it, each including those before. `monitor`: warn. `exclude`: keep
     completions out of training that are past a critical limit by themselves; their rewards count in
     the baseline of their group. `skip`: take no step in a round in which something is critical.
-    `roll_back`: go back to the last checkpoint that was written while nothing was critical, once
-    something has been for three rounds. A gradient that is not finite is skipped in any case."""
+    `roll_back`: go back to the last checkpoint once something has been critical for three rounds;
+    none is written while anything is wrong. A gradient that isn't finite is skipped in any case."""
 
     off: tuple[str, ...] = ()
     """Guard-rails that are measured and not judged, by name: ["entropy", "whitespace"]."""

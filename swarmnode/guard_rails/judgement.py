@@ -64,6 +64,13 @@ class Judge:
             return Verdict.WARN
         return Verdict.NORMAL
 
+    def odd(self, figure: str, value: float, usual: Reading) -> bool:
+        """Whether one round's figure is where it would warn if it stayed."""
+        rail = figure.partition("/")[0]
+        warn, _ = getattr(self.settings, rail)
+        now = Reading(value, usual.start, usual.spread)
+        return rail not in self.settings.off and beyond(MEASURED[rail], now, warn)
+
     def _passed(self, rail: str, reading: Reading, limit: float, deviations: float) -> bool:
         return reading.deviations >= deviations and beyond(MEASURED[rail], reading, limit)
 

@@ -46,6 +46,9 @@ class Rails:
         self._common = CommonAnswers()
         self._baselines: dict[str, Baseline] = {}
         self._verdicts: dict[str, Verdict] = {}
+        self._odd: set[str] = set()
+        """Figures whose last value would warn if it stayed."""
+        self._rounds = 0
         self._critical_rounds = 0
         self._nonfinite_rounds = 0
         self._rolled_back = 0
@@ -63,12 +66,22 @@ class Rails:
 
     @property
     def may_save(self) -> bool:
-        """Whether a checkpoint of now would be one to go back to."""
-        return not self._may("roll_back") or not (self.critical or self._nonfinite_rounds)
+        """Whether a checkpoint of now would be one to go back to.
+
+        Nothing is known of it in the first rounds, whose start is on disk. The last round's own
+        figures must be sound as well: the recent mean takes some rounds to tell, and is new after
+        going back.
+        """
+        if not self._may("roll_back"):
+            return True
+        wrong = any(self._verdicts.values()) or self._odd or self._nonfinite_rounds
+        return self._rounds >= self._settings.first_rounds and not wrong
 
     def watch(self, groups: Sequence[Scored]) -> Mapping[str, float]:
         """Take in a round's own groups; returns metrics, for the names in docs/metrics.md."""
         self._verdicts = {n: verdict for n, verdict in self._verdicts.items() if n in TRAINED}
+        self._odd &= set(TRAINED)
+        self._rounds += 1
         above = above_constants(groups)
         metrics = {
             **self._common.watch(groups),
@@ -101,6 +114,7 @@ class Rails:
         for name in TRAINED:
             # A policy that stands still clips nothing: its last step's verdict must not last.
             self._verdicts.pop(name, None)
+            self._odd.discard(name)
         told: dict[str, float] = {"guard/skipped": float(metrics is None)}
         if metrics is not None:
             told |= self._judged(
@@ -128,19 +142,19 @@ class Rails:
     def to_values(self) -> dict[str, Any]:
         """What is kept with a checkpoint: JSON values."""
         figures = {name: baseline.to_values() for name, baseline in self._baselines.items()}
-        return {"asked": self._asked, "figures": figures}
+        return {"asked": self._asked, "rounds": self._rounds, "figures": figures}
 
     def restore(self, values: Any) -> None:
         """Go on with what `to_values` gave, if the same was asked then: other tasks have other
         answers. Anything else is passed over, and baselines begin anew."""
-        self._baselines = {}
+        self._baselines, self._rounds = {}, 0
         if not isinstance(values, dict) or values.get("asked") != self._asked:
             return
-        with suppress(TypeError, ValueError, AttributeError):
+        with suppress(KeyError, TypeError, ValueError, AttributeError):
             self._baselines = {
-                str(name): Baseline.from_values(value)
-                for name, value in values.get("figures", {}).items()
+                str(name): Baseline.from_values(value) for name, value in values["figures"].items()
             }
+            self._rounds = int(values["rounds"])
 
     def _may(self, action: str) -> bool:
         return _ACTING[self._settings.action] >= _ACTING[action]
@@ -155,6 +169,8 @@ class Rails:
                 continue
             metrics[f"guard/recent/{name}"] = reading.recent
             metrics[f"guard/start/{name}"] = reading.start
+            if self._judge.odd(name, value, reading):
+                self._odd.add(name)
             verdict = self._verdicts[name] = self._judge.verdict(name, reading)
             if verdict:
                 metrics[f"guard/alarm/{name}"] = float(verdict)

@@ -88,6 +88,8 @@ class Facts:
     """Tasks whose verifier is suspected of rewarding a few texts whatever the question."""
     alarms: Mapping[str, Alarm] = field(default_factory=dict)
     """Guard-rails that complain, by name (`whitespace/latin`)."""
+    rolled_back: int = 0
+    """How often the policy was set back to a checkpoint since the start."""
     checkpoint_age_seconds: float | None = 0.0
     """Since the last checkpoint was complete; None if there is none yet."""
     checkpoint_interval_seconds: float = 600.0

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from swarmnode.observe.facts import Alarm, Facts, Severity, Warnable
+from swarmnode.observe.words import counted
 
 _ALARM = "guard/alarm/"
 LOOK = "Look at the answers with `swarmnode rollouts --outgoing`"
@@ -152,5 +153,18 @@ GUARD_WARNABLES: tuple[Warnable, ...] = (
         "Lower `training.learning_rate`; with a precision below float32, raise it. If it stays, go "
         "back to an earlier checkpoint.",
         "a gradient held NaN or infinity in the last round",
+    ),
+    Warnable(
+        "guard-rolled-back",
+        Severity.WARNING,
+        "The policy was set back",
+        lambda f: f.rolled_back > 0,
+        lambda f: (
+            f"Guard-rails set the policy back {counted(f.rolled_back, 'time')} since the start; "
+            "what it had learned since its last good checkpoint is gone."
+        ),
+        "If it happens again the cause is still there: lower `training.learning_rate`, or see what "
+        "is rewarded with `swarmnode rollouts --outgoing`.",
+        "a guard-rail set the policy back, which `guard_rails.action` = `roll_back` lets it do",
     ),
 )

@@ -148,6 +148,14 @@ def test_an_alarm_goes_with_its_cause() -> None:
     assert alarms(rails, 20, prose) == {}
 
 
+def test_a_figure_that_has_no_meaning_any_more_is_not_complained_of() -> None:
+    rails = started()
+    assert "whitespace/latin" in alarms(rails, 20, squeezed)
+    assert "whitespace/latin" in rails.critical
+    alarms(rails, 1, lambda generator, _: " ".join(str(generator.randrange(9)) for _ in range(50)))
+    assert "whitespace/latin" not in rails.critical
+
+
 def test_what_is_off_is_measured_and_not_judged() -> None:
     rails = Rails(settings(off=["length", "whitespace"]), ASKED)
     alarms(rails, FIRST, prose)
@@ -302,19 +310,24 @@ def test_a_skip_because_of_the_step_itself_is_one_round_long() -> None:
 
 
 def test_roll_back_is_wanted_after_three_critical_rounds_and_undone_by_going_back() -> None:
-    rails = started(action="roll_back")
+    rails = Rails(settings(action="roll_back"), ASKED)
+    assert not rails.may_save
     generator = random.Random(0)
-    wanted = []
+    alarms(rails, FIRST, prose)
+    wanted: list[tuple[bool, bool]] = []
     for _ in range(20):
+        # Long before it is critical nothing is worth going back to any more.
+        assert rails.may_save == (not wanted)
         rails.watch(local_round(generator, long))
-        assert rails.may_save == (not rails.critical)
         wanted.append((bool(rails.critical), rails.wants_back))
     assert wanted.index((True, True)) == wanted.index((True, False)) + 2
     rails.went_back()
-    assert rails.may_save
     assert not rails.wants_back
     assert rails.heard({})["guard/rolled_back"] == 1.0
+    rails.watch(local_round(generator, long))
+    assert not rails.may_save
     assert alarms(rails, 3, prose) == {}
+    assert rails.may_save
 
 
 def test_gradients_that_are_not_finite_are_told_of_and_lead_back_if_that_is_wanted() -> None:
@@ -344,7 +357,7 @@ def test_baselines_of_other_questions_are_passed_over() -> None:
     for asked in ({"a": "paper"}, {"a": "easy", "b": "easy"}):
         other = Rails(settings(), asked)
         other.restore(kept)
-        assert other.to_values() == {"asked": asked, "figures": {}}
+        assert other.to_values() == {"asked": asked, "rounds": 0, "figures": {}}
 
 
 @pytest.mark.parametrize(
@@ -363,7 +376,7 @@ def test_baselines_of_other_questions_are_passed_over() -> None:
 def test_what_is_no_baseline_is_passed_over(values: Any) -> None:
     rails = started()
     rails.restore(values)
-    assert rails.to_values() == {"asked": ASKED, "figures": {}}
+    assert rails.to_values() == {"asked": ASKED, "rounds": 0, "figures": {}}
 
 
 def test_the_share_of_common_answers_stays_among_the_figures() -> None:

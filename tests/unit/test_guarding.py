@@ -83,26 +83,24 @@ def test_a_policy_goes_back_to_the_last_checkpoint_that_was_written_while_all_wa
         generator = random.Random(0)
         for _ in range(FIRST):
             rails.watch(await sampled(policy, generator))
+        assert guarding.may_save
         assert await guarding.save({"round": 4})
-        good = keeper.newest
         answers = await policy.answer(QUESTIONS * 2, "sampled", 5)
-        for number in range(3):
+        for _ in range(3):
             assert not await guarding.after(report({}))
             local = await sampled(policy, generator)
             await policy.train(local)
             told = rails.heard({"steps/skipped_nonfinite_gradient": 1.0})
             # What is written now would not be worth going back to.
-            assert await guarding.save({"round": 5 + number})
-            assert keeper.newest is good
+            assert not guarding.may_save
         assert policy.info.version > 0
         assert await policy.answer(QUESTIONS * 2, "sampled", 5) != answers
         assert await guarding.after(report(dict(told)))
         assert policy.info.version == 0
         assert await policy.answer(QUESTIONS * 2, "sampled", 5) == answers
         assert not await guarding.after(report({}))
-        await policy.train(await sampled(policy, generator))
-        assert await guarding.save({"round": 9})
-        assert keeper.newest is not good
+        rails.heard({})
+        assert guarding.may_save
 
     with_policy(host, tmp_path, "roll_back", body)
 

@@ -48,6 +48,7 @@ CASES: Mapping[str, Mapping[str, Any]] = {
         f"guard-{name.replace('_', '-')}": {"alarms": {name: Alarm(False, 0.5, 0.1)}}
         for name in (*RAILS, "nonfinite")
     },
+    "guard-rolled-back": {"rolled_back": 2},
 }
 
 

@@ -45,4 +45,6 @@ def test_what_guard_rails_and_common_answers_say_of_the_last_round_is_warned_of(
     assert facts.loopholes == ["bf"]
     assert {"guard-length", "loophole"} <= {each.code for each in warnings(facts)}
     vitals.ended(report(), 1.0, 2.0)
-    assert vitals.facts(2.0).alarms == {}
+    assert (vitals.facts(2.0).alarms, vitals.facts(2.0).rolled_back) == ({}, 0)
+    vitals.ended(report(**{"guard/rolled_back": 1.0}), 1.0, 3.0)
+    assert vitals.facts(3.0).rolled_back == 1
