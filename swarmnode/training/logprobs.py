@@ -12,6 +12,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
@@ -34,10 +35,15 @@ def chunked_statistics(
     *,
     entropy_gradient: bool = False,
     chunk_logits: int = CHUNK_LOGITS,
+    rows_multiple: int = 1,
 ) -> TokenStatistics:
-    """Log-probs and entropies of a batch's tokens; `hidden` is that of its predictors, in order."""
+    """Log-probs and entropies of a batch's tokens; `hidden` is that of its predictors, in order.
+
+    The head sees a multiple of `rows_multiple` states, so that its shapes stay few.
+    """
 
     def part(states: Tensor, predictors: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        states = F.pad(states, (0, 0, 0, -len(states) % rows_multiple))
         tokens = token_statistics(
             head(states), predictors, targets, temperature, entropy_gradient=entropy_gradient
         )

@@ -31,6 +31,8 @@ from swarmnode.training.records import token_record
 
 OUT_OF_MEMORY = "steps/out_of_memory"
 DROPPED = "groups/out_of_memory"
+MPS_MULTIPLE = 64
+"""MPS compiles each shape anew and keeps what it compiled: its shapes must not multiply."""
 
 Rows = tuple[int, ...]
 """A micro-batch: positions in the round's rows."""
@@ -151,6 +153,7 @@ class RoundPasses:
             self._temperature,
             self._vocabulary,
             entropy_gradient=self._settings.entropy_weight > 0.0,
+            rows_multiple=MPS_MULTIPLE if self._device.type == "mps" else 1,
         )
 
     def _backward(

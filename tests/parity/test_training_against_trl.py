@@ -30,7 +30,10 @@ SETTINGS = Training(warmup_steps=0, gradient_clip=1e9)
 
 def accelerator() -> SimpleNamespace:
     return SimpleNamespace(
-        num_processes=1, reduce=lambda value, reduction: value, gather=lambda value: value
+        num_processes=1,
+        reduce=lambda value, reduction: value,
+        gather=lambda value: value,
+        sync_gradients=False,
     )
 
 
@@ -58,13 +61,15 @@ def stand_in(**changes: object) -> SimpleNamespace:
     return SimpleNamespace(**attributes | changes)
 
 
-def trl_loss(trainer: SimpleNamespace, logprobs: Tensor, inputs: dict[str, Tensor]) -> Tensor:
+def trl_loss(
+    trainer: SimpleNamespace,
+    logprobs: Tensor,
+    inputs: dict[str, Tensor],
+    entropies: Tensor | None = None,
+) -> Tensor:
     """TRL's loss for log-probs (completions, tokens) that are given instead of computed."""
-    trainer._get_per_token_logps_and_entropies = lambda *_, **__: (
-        logprobs,
-        torch.zeros_like(logprobs),
-        None,
-    )
+    given = torch.zeros_like(logprobs) if entropies is None else entropies
+    trainer._get_per_token_logps_and_entropies = lambda *_, **__: (logprobs, given, None)
     mask = inputs["completion_mask"]
     empty = {
         "prompt_ids": torch.zeros(len(mask), 1, dtype=torch.long),
