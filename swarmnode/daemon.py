@@ -9,8 +9,7 @@ waits for the network; what was learned is on disk at most `daemon.checkpoint_se
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -33,7 +32,7 @@ from swarmnode.network.nobody import Nobody
 from swarmnode.network.remote import RemoteTransport
 from swarmnode.network.transport import Transport
 from swarmnode.node import build_node
-from swarmnode.observe.samples import sample
+from swarmnode.observe.samples import Samples
 from swarmnode.origin import kept, round_of, scheduler_of
 from swarmnode.outfit import (
     Plan,
@@ -49,7 +48,7 @@ from swarmnode.round import learn, produce
 from swarmnode.stopping import Stopping
 from swarmnode.store.store import Store
 from swarmnode.telling import documents_of
-from swarmnode.types import RoundReport, Scored, TaskRewards
+from swarmnode.types import RoundReport, TaskRewards
 from swarmnode.vitals import Around, Vitals
 
 HEALTH_SECONDS = 2.0
@@ -76,7 +75,8 @@ async def _live(plan: Plan) -> None:
     )
     clock = SystemClock()
     async with AsyncExitStack() as stack:
-        store = Store.open(plan.home.database, plan.home.reserved, now=clock.now)
+        home, rng = plan.home, plan.rng("indices")
+        store = Store.open(home.database, home.reserved, now=clock.now, rng=rng)
         stack.callback(store.close)
         scoring = scoring_child(plan.settings, plan.swarm.swarm_id)
         host = policy_child(plan.environment, "policy host")
@@ -158,8 +158,7 @@ class _Life:
         self._saved = clock.now()
         self._saved_number = -1
         """The last round whose policy is on disk."""
-        self._sampled = -math.inf
-        """When the log last showed answers."""
+        self._samples = Samples(plan.settings.daemon.sample_seconds)
         self._verdicts: set[asyncio.Task[None]] = set()
 
     async def begin(self, scorer: Scorer, policy: RemotePolicy) -> None:
@@ -170,6 +169,7 @@ class _Life:
         self._examiner = await Examiner.prepare(
             scorer, dict(pairs), settings.evaluation.questions_per_task
         )
+        stored = await self._store.rounds(1)
         around = surroundings_of(
             self._plan,
             fingerprints,
@@ -179,6 +179,7 @@ class _Life:
             self._store,
             self._memories,
             self._notices(),
+            max((one.number for one in stored), default=0),
         )
         self._node = self._vitals.node = build_node(settings, policy, around)
         self._guarding = Guarding(self._node.guard_rails, self._keeper)
@@ -187,7 +188,6 @@ class _Life:
         learned = scheduler_of(saved)
         if learned is not None and not self._node.scheduler.load_state_dict(learned):
             log.info("scheduler starts anew", kind=settings.scheduling.kind)
-        stored = await self._store.rounds(1)
         self._number = max(round_of(saved), *(one.number for one in stored), 0)
         self._saved_number = -1 if saved is None else round_of(saved)
         if not stored:
@@ -273,26 +273,19 @@ class _Life:
 
     async def _round(self, number: int) -> RoundReport:
         local = await produce(self._node.parts)
-        self._show(local)
+        self._samples.look(local, self._clock.now())
         report = await learn(self._node.parts, number, local)
         if number % self._plan.settings.evaluation.every_rounds and number != self._plan.rounds:
             return report
         evaluation = await self._examiner.examine(self._node.policy, self._clock, lambda: 0.0)
         return replace(report, evaluation=evaluation)
 
-    def _show(self, local: Sequence[Scored]) -> None:
-        """Let the log show how the policy answers, now and then."""
-        now = self._clock.now()
-        if now - self._sampled >= self._plan.settings.daemon.sample_seconds:
-            self._sampled = now
-            log.info("answers", **sample(local))
-
     def _ended(self, report: RoundReport, started: float) -> None:
         now = self._clock.now()
         report = self._node.with_traffic(report)
         self._vitals.ended(report, now - started, now)
         self._store.record_round(report.round, now, report_as_json(report))
-        log.info("round", **report_in_short(report, now - started))
+        log.info("round", **report_in_short(report, now - started, alone=self._plan.solo))
 
     async def _failed(self, error: ChildError, stopping: Stopping) -> None:
         self._vitals.failed(str(error))

@@ -5,7 +5,7 @@ Only builds; starts nothing and waits for nothing.
 
 from __future__ import annotations
 
-import os
+import hashlib
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from swarmnode.store.records import PublishedBundle
 from swarmnode.store.sequence import SequenceNumbers
 from swarmnode.store.store import Store
 from swarmnode.swarm_files import SwarmFile
-from swarmproto import Bundle, bundle_id
+from swarmproto import Bundle, bundle_id, public_key_of
 
 SHARED_SEED = 0
 """All nodes that start with `tiny` share its base, so that they differ in their skills alone."""
@@ -50,6 +50,20 @@ class Plan:
     """Where warm starts are kept."""
     rounds: int | None
     """End when so many rounds have been gone through in all; None: never."""
+    seed: int | None = None
+    """Random seed of a node on its own; None: the operating system draws."""
+
+    def rng(self, purpose: str) -> random.Random:
+        """What is drawn for a purpose, from the start on: the same again where there is a seed."""
+        if self.seed is None:
+            return random.SystemRandom()
+        return random.Random(f"{self.seed}/{purpose}")
+
+
+def seeded_identity(seed: int, instance: bytes) -> Identity:
+    """Whose question streams a seed stands for. Anybody can have the key: it must sign nothing."""
+    private = hashlib.sha256(f"swarmnode without a swarm, seed {seed}".encode()).digest()
+    return Identity(private, public_key_of(private), instance)
 
 
 def remote_policy(plan: Plan, host: Child, clock: Clock) -> RemotePolicy:
@@ -66,8 +80,8 @@ def remote_policy(plan: Plan, host: Child, clock: Clock) -> RemotePolicy:
 
 def ordered_policy(plan: Plan, scorer: Scorer) -> Callable[[], Awaitable[PolicyOrder]]:
     """What the policy's host is told whenever it has to make it."""
-    # The operating system's: a restarted node must not sample what it sampled before.
-    seed = int.from_bytes(os.urandom(6))
+    # Without a seed another one each time: a restarted node must not sample what it sampled before.
+    seed = plan.rng("sampling").getrandbits(48)
     making = making_of(plan.settings, plan.identity.public_key, seed, plan.cache)
     return partial(order_of, plan.settings, making, scorer)
 
@@ -142,8 +156,9 @@ def surroundings_of(
     store: Store,
     memories: Memories,
     notices: Notices,
+    last_round: int,
 ) -> Surroundings:
-    """What the node is put into."""
+    """What the node is put into after a round of that number."""
 
     def published(announcement: bytes, bundle: Bundle) -> None:
         if not plan.solo:
@@ -168,7 +183,7 @@ def surroundings_of(
         transport=transport,
         clock=clock,
         score_seconds=lambda: 0.0,
-        seed=random.SystemRandom().getrandbits(62),
+        seed=plan.rng(f"after round {last_round}").getrandbits(62),
         rules=plan.swarm.rules,
         reserve_indices=partial(
             store.reserve_indices, plan.identity.public_key, plan.swarm.swarm_id

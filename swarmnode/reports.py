@@ -29,17 +29,20 @@ def report_as_json(report: RoundReport) -> dict[str, Any]:
     return line
 
 
-def report_in_short(report: RoundReport, seconds: float) -> dict[str, float]:
-    """What the log says of a round that took so many seconds."""
+def report_in_short(report: RoundReport, seconds: float, *, alone: bool) -> dict[str, float]:
+    """What the log says of a round that took so many seconds; of a node alone, without peers."""
     evaluation = report.evaluation
     held_out = {"held_out": round(evaluation.held_out.mean, 3)} if evaluation else {}
+    peers = {
+        "external_groups": int(report.metrics["mix/external_groups"]),
+        "peers": int(report.metrics["mix/external_peers"]),
+    }
     return {
         "number": report.round,
         "local": round(report.local.mean, 3),
         "training_set": round(report.training_set.mean, 3),
         **held_out,
-        "external_groups": int(report.metrics["mix/external_groups"]),
-        "peers": int(report.metrics["mix/external_peers"]),
+        **({} if alone else peers),
         "seconds": round(seconds, 2),
     }
 

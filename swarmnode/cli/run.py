@@ -48,6 +48,10 @@ def run(
         Path | None,
         typer.Option(help="With --solo: keep this training run in a folder of its own."),
     ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="With --solo: random seed, so that a new run can be the same.", min=0),
+    ] = None,
     assignment: Assignments = None,
     config: Config = None,
 ) -> None:
@@ -76,6 +80,8 @@ def run(
         # Nobody is there to share with.
         "rounds.share": "none" if solo else None,
     }
+    if seed is not None and not solo:
+        raise Mistake("--seed is for --solo; a swarm cannot be the same again")
     from swarmnode.cli.opening import check_openness, opened_home
 
     settings = load(config, assignment or [], flags)
@@ -88,7 +94,7 @@ def run(
         else:
             chosen, settings = chosen_swarm(home, swarm, settings)
         settings = fitting(settings, chosen, own_tasks=bool(task))
-        _run(settings, home, identity, chosen, solo=solo, rounds=rounds)
+        _run(settings, home, identity, chosen, solo=solo, rounds=rounds, seed=seed)
 
 
 def _run(
@@ -99,18 +105,21 @@ def _run(
     *,
     solo: bool,
     rounds: int | None,
+    seed: int | None,
 ) -> None:
     from swarmnode.cli.simulate import check
     from swarmnode.daemon import run as live
     from swarmnode.observe.log import start_logging
-    from swarmnode.outfit import Plan
+    from swarmnode.outfit import Plan, seeded_identity
     from swarmnode.paths import cache_folder
     from swarmnode.process import ChildError, ChildRefused
     from swarmnode.store.database import StoreError
 
     check(settings)
     cache = cache_folder(os.environ) / "warm-starts"
-    plan = Plan(settings, home, identity, swarm, solo, dict(os.environ), cache, rounds)
+    if seed is not None:
+        identity = seeded_identity(seed, identity.instance)
+    plan = Plan(settings, home, identity, swarm, solo, dict(os.environ), cache, rounds, seed)
     _greet(plan)
     logging = start_logging(home.log, "daemon", terminal=sys.stderr)
     try:
@@ -135,9 +144,9 @@ def _greet(plan: Plan) -> None:
     usual = plan.home == Home.of(plan.environment)
     prefix = "" if usual else f"SWARMNODE_HOME={shlex.quote(str(plan.home.path))} "
     where = "on its own" if plan.solo else f"swarm {plan.swarm.rules.name!r}"
+    identity = "" if plan.solo else f"identity  {peer_id_of(plan.identity.public_key)}\n"
     sys.stdout.write(
-        f"home      {plan.home.path}\n"
-        f"identity  {peer_id_of(plan.identity.public_key)}\n"
+        f"home      {plan.home.path}\n{identity}"
         f"training  {where}: {', '.join(task for task, _ in plan.settings.tasks.pairs)}\n"
         f"Another terminal shows what it does: {prefix}swarmnode status. Ctrl-C ends it in order.\n"
     )

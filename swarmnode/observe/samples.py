@@ -1,14 +1,34 @@
-"""What the log shows of a round's answers, so that a person sees how the policy writes. Pure."""
+"""What the log shows of a round's answers, so that a person sees how the policy writes."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+
+import structlog
 
 from swarmnode.types import Scored
 
 SHOWN_CHARACTERS = 400
 """Of a question or an answer; of a longer text the log shows the end of a question, where what is
 asked mostly stands, and the start and the end of an answer."""
+
+
+log = structlog.get_logger()
+
+
+class Samples:
+    """Shows answers now and then."""
+
+    def __init__(self, every_seconds: float) -> None:
+        self._every_seconds = every_seconds
+        self._shown = -math.inf
+
+    def look(self, local: Sequence[Scored], now: float) -> None:
+        """Log a question with answers to it, if it is time."""
+        if local and now - self._shown >= self._every_seconds:
+            self._shown = now
+            log.info("answers", **sample(local))
 
 
 def sample(local: Sequence[Scored]) -> dict[str, str]:

@@ -68,8 +68,8 @@ class Store:
     ) -> Store:
         """Open or make the two files; damaged ones are set aside, which an event tells.
 
-        `rng` must not follow from a seed of the settings, or lost numbers come again; the operating
-        system's is the default. Raises StoreError.
+        `rng` must not follow from a seed where anything is published, or lost numbers come again;
+        the operating system's is the default. Raises StoreError.
         """
         limits = limits or Limits()
         try:

@@ -6,6 +6,7 @@ nothing of ours.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -202,3 +203,12 @@ def test_the_exported_model_answers_as_the_node_does(here: Here) -> None:
     ours = [text for text, _, _, _ in node.answer(QUESTIONS, greedy=True, seed=0)]
     assert theirs == ours
     assert any(ours)
+
+
+def test_a_seed_makes_the_same_run_again_and_another_one_does_not(here: Here) -> None:
+    digests = []
+    for out, seed in (("one", "3"), ("again", "3"), ("other", "4")):
+        here.said(*RUN, "--out", out, "--seed", seed, "--rounds", "2")
+        newest = max(Home(here.folder / out).checkpoints.glob("step-*"))
+        digests.append(hashlib.sha256((newest / "model.safetensors").read_bytes()).digest())
+    assert digests[0] == digests[1] != digests[2]

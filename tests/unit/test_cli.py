@@ -86,6 +86,7 @@ ADDRESS = "/ip4/192.0.2.7/tcp/4001/p2p/12D3KooWJC2FpPvy3FA4EdmWMnLNSU6ukUgGABhkP
         ("run --config absent.toml", 3, "absent.toml cannot be read"),
         ("run --lisen x", 2, "--listen"),
         ("run friends --solo", 2, "give a swarm or --solo, not both"),
+        ("run --seed 3", 2, "--seed is for --solo"),
         ("run --out runs/first", 2, "--out is for --solo"),
         ("run --solo --out /proc/first", 3, "cannot be used"),
         ("run strangers", 3, "there are: friends"),
