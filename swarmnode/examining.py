@@ -97,7 +97,10 @@ async def _examine(exam: Exam, watching: Watching) -> ExamResult:
             stack.push_async_callback(child.close)
         scorer = Scorer(scoring, exam.settings.rewards)
         # How it is trained and paid is of no concern here, and some of that costs memory.
-        untrained = {"training": Training(), "rewards": Rewards()}
+        untrained: dict[str, object] = {"training": Training(), "rewards": Rewards()}
+        if exam.settings.policy.model != "tiny":
+            # The tasks of `tiny` are what its warm start taught, those of others its examples.
+            untrained["tasks"] = asked
         settings = exam.settings.model_copy(update=untrained)
         making = making_of(settings, exam.public_key, _SEED, exam.cache)
         questions = await _questions(scorer, exam)

@@ -73,6 +73,8 @@ def _card(chosen: Chosen, settings: Settings, form: str) -> str:
             swarm_id=origin.swarm_id,
             swarm_name=origin.swarm_name,
             temperature=settings.policy.temperature,
+            examples=settings.policy.shown_examples,
+            instruction=settings.policy.instruction,
             form=form,
             reports=_reports(chosen),
         )

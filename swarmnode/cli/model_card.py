@@ -37,6 +37,9 @@ class Facts:
     """Empty for a policy that was trained alone."""
     swarm_name: str
     temperature: float
+    examples: int
+    """Shown before each question."""
+    instruction: str
     form: str
     reports: Sequence[RoundReport]
     """The rounds up to the checkpoint, as far as they are known."""
@@ -64,6 +67,7 @@ def _text(facts: Facts) -> str:
         "tasks": tasks,
         "swarm": _swarm(facts),
         "sampled at temperature": f"{facts.temperature:g}",
+        **_asking(facts),
         "made with": f"swarmnode {__version__}",
     }
     table = "\n".join(f"| {name} | {value} |" for name, value in rows.items())
@@ -73,6 +77,16 @@ def _text(facts: Facts) -> str:
         "likelier.\n\n"
         f"| | |\n| --- | --- |\n{table}\n\n{_held_out(facts)}{_use(facts)}"
     )
+
+
+def _asking(facts: Facts) -> dict[str, str]:
+    """How it was asked beyond the question; empty where it was asked the question alone."""
+    rows = {}
+    if facts.examples:
+        rows["asked with"] = f"{facts.examples} other questions and answers of the task before each"
+    if facts.instruction:
+        rows["instruction"] = plain(facts.instruction).replace("|", "\\|")
+    return rows
 
 
 def _swarm(facts: Facts) -> str:

@@ -197,6 +197,7 @@ def test_the_exported_model_answers_as_the_node_does(here: Here) -> None:
             "base_pairs": [],
             "skill_pairs": [],
             "cache_folder": None,
+            "examples": {},
         }
     )
     node.open(str(checkpoints(here)[-1]))

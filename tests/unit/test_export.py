@@ -30,6 +30,8 @@ FACTS = Facts(
     swarm_id=b"\xab" * 32,
     swarm_name="friends | `x`",
     temperature=0.7,
+    examples=4,
+    instruction="Think | first.",
     form="merged",
     reports=[report(20, a="1110"), report(0, a="1000")],
 )
@@ -45,6 +47,8 @@ def test_the_card_tells_what_is_known() -> None:
         "20 rounds, 40 optimizer steps",
         "basic_arithmetic (easy), bf (paper)",
         "ab" * 32,
+        "4 other questions and answers",
+        "Think \\| first.",
         "0.250 → 0.750 (+0.500, 95 % interval",
         "AutoModelForCausalLM",
     ):
@@ -53,10 +57,14 @@ def test_the_card_tells_what_is_known() -> None:
 
 
 def test_the_card_tells_nothing_that_is_not_known() -> None:
-    alone = replace(FACTS, model="tiny", pairs=(), swarm_id=b"", reports=())
+    alone = replace(
+        FACTS, model="tiny", pairs=(), swarm_id=b"", reports=(), examples=0, instruction=""
+    )
     card = model_card(alone)
     assert "base_model:" not in card
     assert "Held-out" not in card
+    assert "asked with" not in card
+    assert "instruction" not in card
     assert "none, trained alone" in card
     assert "not known" in card
 
