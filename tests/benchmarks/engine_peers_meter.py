@@ -1,4 +1,4 @@
-"""What a round costs a process: CPU and wall seconds, products, passes, memory; and the machine.
+"""What a round costs a process: CPU and wall seconds, products, passes, memory.
 
 Products are counted as they happen, by hooks on a transformers model or by a contestant that calls
 `count`: 2 operations per weight and position for a forward, 4 more when its gradient comes back,
@@ -8,7 +8,6 @@ so that recomputed forwards count as well. Products of attention are left out (a
 from __future__ import annotations
 
 import resource
-import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from tests.benchmarks.engine_peers_rows import Phase
@@ -133,26 +131,3 @@ def peak_mib() -> float:
     """The most memory that this process ever had resident, in MiB."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (2**20 if sys.platform == "darwin" else 2**10)
-
-
-def machine_rates() -> dict[str, float]:
-    """What one CPU second reaches: 10^9 operations in large products, 10^9 bytes read."""
-    left, right = torch.randn(1024, 1024), torch.randn(1024, 1024)
-    many = torch.ones(2**25)
-    products = _per_cpu_second(lambda: torch.mm(left, right))
-    reads = _per_cpu_second(many.sum)
-    return {
-        "sgemm_gflops": 2e-9 * 1024**3 * products,
-        "read_gigabytes": 1e-9 * many.numel() * many.element_size() * reads,
-    }
-
-
-def _per_cpu_second(work: Callable[[], object], repeats: int = 7, times: int = 5) -> float:
-    work()
-    found = []
-    for _ in range(repeats):
-        began = time.process_time()
-        for _ in range(times):
-            work()
-        found.append(times / (time.process_time() - began))
-    return statistics.median(found)

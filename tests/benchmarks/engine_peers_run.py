@@ -16,7 +16,8 @@ from dataclasses import asdict
 import torch
 
 from swarmnode.process import die_with_parent
-from tests.benchmarks.engine_peers_meter import Meter, machine_rates, peak_mib
+from tests.benchmarks import engine_machine
+from tests.benchmarks.engine_peers_meter import Meter, peak_mib
 from tests.benchmarks.engine_peers_rows import OURS
 from tests.benchmarks.engine_peers_work import Work, from_json
 
@@ -44,13 +45,18 @@ def main() -> None:
     work = from_json(sys.stdin.read())
     torch.set_num_threads(work.threads)
     with contextlib.redirect_stdout(sys.stderr):
-        rates = machine_rates()
+        machine = engine_machine.measure()
         meter = Meter()
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
             figures = measure(work, meter)
         if torch.get_num_threads() != work.threads:
             raise RuntimeError(f"the contestant took {torch.get_num_threads()} threads")
-    figures |= {**rates, "peak_mib": peak_mib(), "load": os.getloadavg()[0]}
+    figures |= {
+        "sgemm_gflops": machine.gflops,
+        "read_gigabytes": machine.gigabytes,
+        "peak_mib": peak_mib(),
+        "load": os.getloadavg()[0],
+    }
     phases = {name: asdict(phase) for name, phase in meter.phases().items()}
     print(json.dumps({"phases": phases, "figures": figures}, allow_nan=False))
 
