@@ -29,13 +29,14 @@ def report_as_json(report: RoundReport) -> dict[str, Any]:
     return line
 
 
-def report_in_short(report: RoundReport, seconds: float, *, alone: bool) -> dict[str, float]:
+def report_in_short(report: RoundReport, seconds: float, *, alone: bool) -> dict[str, Any]:
     """What the log says of a round that took so many seconds; of a node alone, without peers."""
     evaluation = report.evaluation
     held_out = {"held_out": round(evaluation.held_out.mean, 3)} if evaluation else {}
     peers = {
         "external_groups": int(report.metrics["mix/external_groups"]),
         "peers": int(report.metrics["mix/external_peers"]),
+        **_corrections(report.metrics),
     }
     return {
         "number": report.round,
@@ -45,6 +46,17 @@ def report_in_short(report: RoundReport, seconds: float, *, alone: bool) -> dict
         **({} if alone else peers),
         "seconds": round(seconds, 2),
     }
+
+
+def _corrections(metrics: Mapping[str, float]) -> dict[str, str]:
+    """How many external groups were trained on at which level, where there were any."""
+    counts = {
+        name.removeprefix("corrections/"): int(count)
+        for name, count in metrics.items()
+        if name.startswith("corrections/") and count
+    }
+    told = ", ".join(f"{count} {level}" for level, count in sorted(counts.items()))
+    return {"corrections": told} if told else {}
 
 
 def _answers_as_json(answers: SampledAnswers) -> dict[str, Any]:

@@ -76,6 +76,7 @@ def hosted(**training: Any) -> HostedPolicy:
             "channels": {},
             "seed": 1,
             "sampling_seed": 1,
+            "examples": {},
             "shared_seed": 1,
             "base_pairs": [],
             "skill_pairs": [],
@@ -117,3 +118,16 @@ def test_odd_groups_neither_raise_nor_spoil_the_weights(
         metrics = host.train(chosen)["metrics"]
         assert all(torch.isfinite(torch.tensor(list(metrics.values()))))
     assert all(bool(torch.isfinite(one).all()) for one in host._policy.parameters())
+
+
+def test_log_probs_in_another_tokenizers_tokens_serve_as_a_total_under_the_cap() -> None:
+    host = hosted(external_advantage="weighted", gate_width=100.0)
+    right, wrong = ["4", "stop", None, [-30.0, -30.0]], ["5", "stop", None, [-0.1]]
+    metrics = host.train([described(right, wrong, same_tokenizer=False)])["metrics"]
+    assert metrics["corrections/gate"] == 1.0
+    assert metrics["sampling/importance_sampling_ratio/max"] == 2.0
+    narrow = hosted(external_advantage="weighted", gate_width=0.01)
+    metrics = narrow.train([described(right, wrong, same_tokenizer=False)])["metrics"]
+    assert metrics["steps/skipped_no_live_group"] == 1.0
+    unknown = described(["4", "stop", None, []], wrong, same_tokenizer=False)
+    assert host.train([unknown])["metrics"]["corrections/positive"] == 1.0
