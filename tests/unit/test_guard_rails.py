@@ -330,6 +330,19 @@ def test_roll_back_is_wanted_after_three_critical_rounds_and_undone_by_going_bac
     assert rails.may_save
 
 
+def test_what_has_just_gone_odd_is_not_kept_though_nothing_complains_yet() -> None:
+    rails = started(action="roll_back")
+    kept = [rails.may_save]
+    metrics = rails.watch(
+        local_round(random.Random(0), lambda *of: " ".join(prose(*of) for _ in range(3)))
+    )
+    assert not [name for name in metrics if name.startswith("guard/alarm")]
+    kept.append(rails.may_save)
+    rails.watch(local_round(random.Random(1), prose))
+    kept.append(rails.may_save)
+    assert kept == [True, False, True]
+
+
 def test_gradients_that_are_not_finite_are_told_of_and_lead_back_if_that_is_wanted() -> None:
     for action, back in (("monitor", False), ("roll_back", True)):
         rails = started(action=action)
