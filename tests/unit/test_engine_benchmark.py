@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -160,6 +161,26 @@ def test_nothing_is_begun_that_would_outlast_the_minutes(
     given = ["--peers", "trl-8", "--tokens", "24", "--minutes", "1.5", "--model", "m"]
     assert engine_peers.main([*given, "--rows", str(rows)]) == 0
     assert "goes on from here" in capsys.readouterr().out
+
+
+def test_without_genrl_the_others_are_measured_and_it_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(command: list[str], **_: object) -> None:
+        raise subprocess.CalledProcessError(1, command, stderr="\nno matching distribution\n")
+
+    def measured(step: engine_peers.Step, contestant: str, *_paths: Path) -> Run:
+        return a_run(contestant, against=step.against, pair=step.pair, shape=step.shape)
+
+    monkeypatch.setattr(subprocess, "run", refused)
+    monkeypatch.setattr(engine_peers, "measure", measured)
+    monkeypatch.setenv("SWARMNODE_CACHE", str(tmp_path))
+    rows = tmp_path / "rows.json"
+    given = ["--peers", "genrl", "trl-8", "--pairs", "1", "--model", "m", "--rows", str(rows)]
+    assert engine_peers.main(given) == 0
+    said = capsys.readouterr().err
+    assert said == "genrl 0.3.0 can't be had here, so it is left out: no matching distribution\n"
+    assert {run.contestant for run in engine_peers.read_runs(rows)} == {OURS, "trl-8"}
 
 
 def test_a_peer_that_does_not_exist_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
