@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from swarmnode import __version__
 from swarmnode.cli.gains import gain_line
-from swarmnode.observe.words import plain
+from swarmnode.observe.words import counted, plain
 from swarmnode.types import RoundReport
 
 BUILT_IN = {
@@ -63,7 +63,8 @@ def _text(facts: Facts) -> str:
     tasks = ", ".join(f"{task} ({level})" for task, level in facts.pairs) or "not known"
     rows = {
         "base model": f"`{plain(facts.model)}`{BUILT_IN.get(facts.model, '')}",
-        "trained": f"{facts.round} rounds, {facts.version} optimizer steps, GRPO",
+        "trained": f"{counted(facts.round, 'round')}, "
+        f"{counted(facts.version, 'optimizer step')}, GRPO",
         "tasks": tasks,
         "swarm": _swarm(facts),
         "sampled at temperature": f"{facts.temperature:g}",
