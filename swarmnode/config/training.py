@@ -33,6 +33,8 @@ TrainedGroups = Literal["accuracy", "any_channel"]
 TINY_LEARNING_RATE = 2e-4
 LEARNING_RATE = 5e-6
 """Of models that know a language already."""
+ACTIVATION_MIB = 2048
+"""Of those models: enough for a processor to be busy, and no more than a laptop has to spare."""
 ADAPTER_FACTOR = 10.0
 """Adapters want about ten times the rate of full training (Thinking Machines Lab 2025, "LoRA
 without regret")."""
@@ -204,11 +206,11 @@ class Training(Section):
     neither loss nor gradient; a single group of our own that is longer goes alone, one of a peer is
     left out."""
 
-    activation_mib: int = Field(default=0, ge=0)
+    activation_mib: int | None = Field(default=None, ge=0)
     """MiB that the activations of one micro-batch may take, by a measurement before the first
     step; a single group that needs more recomputes its activations. 0 leaves it to
-    `micro_batch_tokens`. Whatever runs out of memory all the same is halved, and left out where
-    that doesn't help."""
+    `micro_batch_tokens`; unset is 0 for `tiny` and 2048 for every other model. Whatever runs out of
+    memory all the same is halved, and left out where that doesn't help."""
 
     @model_validator(mode="before")
     @classmethod
@@ -229,10 +231,18 @@ class Training(Section):
         """The learning rate; unset, it is that of `tiny`."""
         return TINY_LEARNING_RATE if self.learning_rate is None else self.learning_rate
 
+    @property
+    def activation_limit_mib(self) -> int:
+        """The limit of a micro-batch's activations; 0 is none, which is what unset means here."""
+        return self.activation_mib or 0
+
     def for_model(self, model: str, *, adapters: bool) -> Self:
-        """The same with the learning rate that suits the model, unless one is set."""
-        if self.learning_rate is not None:
-            return self
-        rate = TINY_LEARNING_RATE if model == "tiny" else LEARNING_RATE
-        rate = rate * ADAPTER_FACTOR if adapters else rate
-        return self.model_copy(update={"learning_rate": rate})
+        """The same with what suits the model where a setting is unset."""
+        tiny = model == "tiny"
+        rate = TINY_LEARNING_RATE if tiny else LEARNING_RATE
+        suiting = {
+            "learning_rate": rate * ADAPTER_FACTOR if adapters else rate,
+            "activation_mib": 0 if tiny else ACTIVATION_MIB,
+        }
+        unset = {name: one for name, one in suiting.items() if getattr(self, name) is None}
+        return self.model_copy(update=unset)

@@ -58,6 +58,7 @@ def estimated_memory(
         check_folder(folder, settings.model)
         shape = folder_shape(folder, settings.model)
     _, kept = _formats(settings, choose_device(settings.device))
+    training = training.for_model(settings.model, adapters=settings.lora.rank > 0)
     return estimate(shape, workload(settings, training, rounds, kept.itemsize))
 
 

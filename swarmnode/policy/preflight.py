@@ -36,7 +36,7 @@ def workload(
         groups=rounds.local_groups_per_round + rounds.external_groups_per_round,
         new_tokens=settings.new_tokens,
         micro_batch_tokens=training.micro_batch_tokens,
-        activation_bytes=training.activation_mib * _MIB,
+        activation_bytes=training.activation_limit_mib * _MIB,
         lora_rank=settings.lora.rank,
         keeps_reference=training.kl_weight > 0.0,
         weight_bytes=weight_bytes,
@@ -91,7 +91,7 @@ def check_fits(
         raise UnusableModel(
             f"the model may need {_gib(total)} at its peak, more than the {of} "
             f"({described(wanted)}); train adapters (policy.lora.rank=16), bound the activations "
-            f"(training.activation_mib=1024), sample less, or raise policy.memory_limit_mib if "
+            f"(training.activation_mib=512), sample less, or raise policy.memory_limit_mib if "
             "you know better"
         )
 

@@ -64,7 +64,7 @@ class RoundPasses:
         self._vocabulary = 0
         self.counts: Counter[str] = Counter()
         """Under names of `training.METRICS`."""
-        limit = settings.activation_mib * 2**20
+        limit = settings.activation_limit_mib * 2**20
         lengths = [row.tree.length for row in rows]
 
         def fits(count: int, longest_row: int) -> bool:

@@ -77,7 +77,7 @@ class Trainer:
         plan = plan_round(groups, self._settings, self._channel_weights, self._spread)
         self._spread = plan.spread
         metrics = {**group_metrics(plan.counts), **length_metrics(groups), **plan.channels}
-        if self._settings.activation_mib and self._cost is None:
+        if self._settings.activation_limit_mib and self._cost is None:
             self._cost = measured_cost(self._model, self._device)
         passes = RoundPasses(
             self._model,
