@@ -27,6 +27,7 @@ from transformers.models.qwen2.modeling_qwen2 import Qwen2ForCausalLM
 from transformers.models.qwen3.modeling_qwen3 import Qwen3ForCausalLM
 
 from swarmnode.policy.attention import Attend
+from swarmnode.policy.frugal import gated, rms_norm
 from swarmnode.policy.matrices import (
     Linear,
     Matrix,
@@ -194,7 +195,7 @@ def forward(
             hidden = checkpoint(run, hidden, use_reentrant=False, preserve_rng_state=False)
         else:
             hidden = run(hidden)
-    return F.rms_norm(hidden, hidden.shape[-1:], weights.final_norm, weights.shape.epsilon)
+    return rms_norm(hidden, weights.final_norm, weights.shape.epsilon)
 
 
 def _layer(
@@ -204,13 +205,13 @@ def _layer(
     attend: partial[Tensor],
     hidden: Tensor,
 ) -> Tensor:
-    epsilon, width = weights.shape.epsilon, hidden.shape[-1:]
-    normed = F.rms_norm(hidden, width, layer.attention_norm, epsilon)
+    epsilon = weights.shape.epsilon
+    normed = rms_norm(hidden, layer.attention_norm, epsilon)
     query, key, value = _heads(layer.query_key_value(normed), layer, weights, rotations)
     hidden = hidden + layer.attention_output(attend(query, key, value).flatten(-2))
-    normed = F.rms_norm(hidden, width, layer.feed_forward_norm, epsilon)
+    normed = rms_norm(hidden, layer.feed_forward_norm, epsilon)
     gate, up = layer.gate_up(normed).chunk(2, -1)
-    return hidden + layer.down(F.silu(gate) * up)
+    return hidden + layer.down(gated(gate, up))
 
 
 def _heads(
@@ -227,6 +228,8 @@ def _heads(
     if not weights.partners_adjacent:
         halves = query_key.view(*query_key.shape[:-1], 2, -1)
         query_key = halves.transpose(-1, -2).flatten(-2)
+        # Of its own, it doesn't keep what it was cut from for the backward pass.
+        value = value.contiguous()
     turned = _rotate(query_key, rotations)
     return turned[:, :, : shape.heads], turned[:, :, shape.heads :], value
 

@@ -97,9 +97,9 @@ def estimate(shape: ModelShape, work: Workload) -> Estimate:
 def activation_bytes(shape: ModelShape, positions: int) -> int:
     """Return what the native forward keeps of so many positions for the backward pass.
 
-    In a layer: its input and the normed one, twice; queries, keys and values as projected, queries
-    and keys as rotated, the attended values with their copy, and their normalisation; gate, up,
-    activated gate and product. After the last layer the hidden states and the normed ones.
+    In a layer: its input and the normed one, twice; queries and keys as rotated, values, the
+    attended values, and their normalisation; gate, up and their product. After the last layer the
+    hidden states and the normed ones.
     """
     return positions * _FLOAT * (shape.layers * _layer_floats(shape) + 2 * shape.width)
 
@@ -132,8 +132,8 @@ def shape_of(config: Mapping[str, Any], parameters: int) -> ModelShape:
 
 
 def _layer_floats(shape: ModelShape) -> int:
-    attention = 5 * shape.query_width + 3 * shape.key_value_width + shape.heads
-    return 4 * shape.width + attention + 4 * shape.feed_forward_width + 2
+    attention = 2 * (shape.query_width + shape.key_value_width) + shape.heads
+    return 4 * shape.width + attention + 3 * shape.feed_forward_width + 2
 
 
 def _sampling_bytes(shape: ModelShape, work: Workload) -> int:
