@@ -134,6 +134,9 @@ def _can_pack(weight: Tensor) -> bool:
         and weight.numel() >= _PACK_FROM
         and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]  # torch leaves it so
         and platform.machine() in ("x86_64", "AMD64")
+        # torch calls them private: a build without them uses ordinary products.
+        and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
+        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from typing import Any
 
 import pytest
@@ -103,3 +104,11 @@ def test_joined_matrices_give_what_each_gives_by_itself(inputs: int) -> None:
     with torch.inference_mode():
         together = joined(parts, scales, torch.float32)(values)
     assert (together - expected).abs().max() < 1e-5 * expected.abs().max()
+
+
+def test_wide_matrices_are_packed_on_this_kind_of_processor_and_small_ones_are_not() -> None:
+    wide, small = (Matrix(torch.ones(size, size)) for size in (512, 64))
+    packs = platform.machine() == "x86_64" and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    with torch.inference_mode():
+        assert isinstance(joined([wide], None, torch.float32), Matrix) != packs
+        assert isinstance(joined([small], None, torch.float32), Matrix)
