@@ -1,4 +1,4 @@
-"""Sampling of many completions to many prompts, each prompt computed once.
+"""Sampling of many completions to many prompts; what prompts share is computed once.
 
 The completions of a prompt share its keys and values; each row keeps its own for what it sampled.
 Finished rows are compacted away. A row's draws are fixed before the first step, so they do not
@@ -8,6 +8,7 @@ depend on what other rows do. Knows token ids, not text.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -117,26 +118,58 @@ def _prefill(
 ) -> tuple[Cache, Tensor]:
     """Compute every prompt once; returns the cache and the first logits, (prompts, vocabulary).
 
-    Prompts go through the layers end to end, without padding; only to attend they stand in rows.
+    What prompts begin with in common goes through the layers once, and nothing is padded there;
+    only to attend they stand in rows.
     """
     longest, device = max(map(len, prompts)), decoder.device
-    token_ids = torch.tensor([[token for prompt in prompts for token in prompt]], device=device)
-    ends = lengths.cumsum(0)
-    prompt = torch.arange(len(prompts), device=device).repeat_interleave(lengths)
-    positions = torch.arange(token_ids.shape[1], device=device) - (ends - lengths)[prompt]
-    places = prompt * longest + positions
+    tree = _PrefixTree.of(prompts, longest)
+    token_ids, positions, at, grid = (
+        torch.tensor(each, device=device)
+        for each in (tree.token_ids, tree.positions, tree.places, tree.nodes)
+    )
     cache = Cache(lengths, longest, decoder.shape, decoder.dtype)
 
     def in_rows(flat: Tensor) -> Tensor:
-        rows = flat.new_zeros(len(prompts) * longest, *flat.shape[2:])
-        return rows.index_copy_(0, places, flat[0]).view(len(prompts), longest, *flat.shape[2:])
+        return flat[0][grid]
 
     def attend(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         key, value = in_rows(key), in_rows(value)
         cache.add_prompt_layer(key, value)
         attended = causal_attention(layer, in_rows(query), key, value)
-        return attended.flatten(0, 1)[places].unsqueeze(0)
+        return attended.flatten(0, 1)[at].unsqueeze(0)
 
-    hidden = forward(weights, token_ids, decoder.rotations(positions)[:, None], attend)
+    hidden = forward(weights, token_ids.unsqueeze(0), decoder.rotations(positions)[:, None], attend)
+    last = grid.gather(1, (lengths - 1).unsqueeze(1)).squeeze(1)
     # Of all logits only the last position's are made: a prompt's would fill gigabytes.
-    return cache, weights.head(hidden[0, ends - 1])
+    return cache, weights.head(hidden[0, last])
+
+
+@dataclass(frozen=True, slots=True)
+class _PrefixTree:
+    """Prompts as a tree: a node is a token with all that stands before it."""
+
+    token_ids: list[int]
+    """Of each node."""
+    positions: list[int]
+    places: list[int]
+    """Of each node, one place of the grid where it stands: row times longest plus position."""
+    nodes: list[list[int]]
+    """The grid, (prompts, longest): a node for each token; node 0, which nobody sees, after them.
+    """
+
+    @classmethod
+    def of(cls, prompts: Sequence[Sequence[int]], longest: int) -> _PrefixTree:
+        children: dict[tuple[int, int], int] = {}
+        tree = cls([], [], [], [])
+        for row, prompt in enumerate(prompts):
+            node, passed = -1, []
+            for position, token in enumerate(prompt):
+                known = children.setdefault((node, token), len(children))
+                if known == len(tree.token_ids):
+                    tree.token_ids.append(token)
+                    tree.positions.append(position)
+                    tree.places.append(row * longest + position)
+                node = known
+                passed.append(node)
+            tree.nodes.append(passed + [0] * (longest - len(passed)))
+        return tree

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
-from swarmnode.policy.decoder import Decoder
+from swarmnode.policy.decoder import Decoder, forward
 from swarmnode.policy.engine import choose_engine
 from swarmnode.policy.generation import sample
 from swarmnode.policy.matrices import UnsupportedModel
@@ -258,3 +258,31 @@ def test_other_architectures_are_refused_by_name() -> None:
     other = GPT2LMHeadModel(GPT2Config(vocab_size=8, n_embd=8, n_layer=1, n_head=1, n_positions=8))
     with pytest.raises(UnsupportedModel, match="GPT2LMHeadModel"):
         Decoder(other)
+
+
+SHARED = [[5, 6, 7, 8, 9], [5, 6, 7, 8], [5, 6, 7, 11, 12, 13], [5, 6, 7, 8, 9], [14]]
+"""Prompts that begin alike, one the beginning of others, two the same."""
+
+
+def test_what_prompts_share_goes_through_the_layers_once() -> None:
+    through: list[int] = []
+    with pytest.MonkeyPatch.context() as patch:
+
+        def counted(weights: object, token_ids: Tensor, *rest: object) -> Tensor:
+            through.append(token_ids.numel())
+            return forward(weights, token_ids, *rest)  # type: ignore[arg-type]
+
+        patch.setattr("swarmnode.policy.generation.forward", counted)
+        draw(small_model(), prompts=SHARED, new_tokens=1)
+    assert through == [len({tuple(one[: end + 1]) for one in SHARED for end in range(len(one))})]
+
+
+@pytest.mark.parametrize("temperature", [0.7, 1.7])
+def test_prompts_that_begin_alike_are_answered_as_each_alone_would_be(temperature: float) -> None:
+    model = small_model()
+    for prompt, rows in zip(
+        SHARED, draw(model, prompts=SHARED, temperature=temperature), strict=True
+    ):
+        for row in rows:
+            expected = reference_logprobs(model, prompt, row.token_ids, temperature)
+            torch.testing.assert_close(torch.tensor(row.logprobs), expected, atol=1e-5, rtol=0)
