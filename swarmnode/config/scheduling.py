@@ -151,6 +151,40 @@ class Hds(Section):
         return {**VARIANTS[variant], **values} if variant in VARIANTS else values
 
 
+class AcOdmSettings(Section):
+    """AC-ODM (arXiv 2505.23878)."""
+
+    width: int = Field(default=64, ge=1)
+    """Channels of the five hidden layers of actor and critic; 1024 in the paper."""
+
+    exploration: float = Field(default=0.3, ge=0.0)
+    """Most that is taken from a share before the shares are normalised anew; 0.001 in the paper,
+    with which a run of hundreds of steps sees one mixture only."""
+
+    warmup_share: float = Field(default=0.1, ge=0.0, le=1.0)
+    """Share of all steps that `odm` decides and the actor learns to do the same; 0.02 in the
+    paper."""
+
+    discount: float = Field(default=0.95, ge=0.0, lt=1.0)
+    """What a reward one step later counts."""
+
+    target_rate: float = Field(default=0.01, gt=0.0, le=1.0)
+    """How far the targets move in an update; 0.001 in the paper."""
+
+    learning_rate: float = Field(default=3e-4, gt=0.0)
+    """Adam's step size; 1e-4 in the published code. Higher ones drive the softmax to one domain
+    before the critic knows anything."""
+
+    batch: int = Field(default=32, ge=1)
+    """Transitions in an update."""
+
+    replay: int = Field(default=10_000, ge=1)
+    """Transitions kept; the oldest leave first."""
+
+    gradient_memory: float = Field(default=0.5, ge=0.0, lt=1.0)
+    """Share of the old value in the running averages of the gradients' products."""
+
+
 class Scheduling(Section):
     """Who decides what is learned next."""
 
@@ -191,6 +225,12 @@ class Scheduling(Section):
     doge_step_size: float = Field(default=0.05, gt=0.0)
     """Step up the domains' alignments, which are divided by the mean gradient norm and cut to
     [0, 5]."""
+
+    doge_memory: float = Field(default=0.5, ge=0.0, lt=1.0)
+    """Share of the old value in the running averages of the gradients' products."""
+
+    ac_odm: AcOdmSettings = AcOdmSettings()
+    """The settings of `ac-odm`."""
 
     hds: Hds = Hds()
     """The Holistic Data Scheduler's own settings."""

@@ -44,6 +44,18 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "from the scheduler.",
         "scheduler/overruled": "Rounds since the start in which the scheduler's weights could not "
         "be used and the last good ones were.",
+        "scheduler/reward": "What the last step was worth to the agent, all rewards together; this "
+        "and what follows of hds and ac-odm alone.",
+        "scheduler/share": "By reward: its part of what was paid, of the sizes of all three.",
+        "scheduler/saturated": "By reward: share of the steps so far in which it stood at an end "
+        "of its range, where it tells no two actions apart. Near 1 it is useless.",
+        "scheduler/critic_loss": "Squared errors of the critics.",
+        "scheduler/actor_loss": "What the actor steps down.",
+        "scheduler/entropy": "Of the shares' density, in nats; it goes to the target.",
+        "scheduler/temperature": "What a nat of entropy counts; one that only grows says that the "
+        "target can't be reached.",
+        "scheduler/skipped_updates": "Updates of the last step that were not finite and changed "
+        "nothing.",
         "mix/local_groups": "Own groups trained on: I.",
         "mix/external_groups": "Groups of peers trained on: J, or fewer if the pool had fewer.",
         "mix/local_live_groups": "Own groups with both successes and failures.",

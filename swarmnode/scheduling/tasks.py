@@ -14,16 +14,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from swarmnode.config.scheduling import Scheduling
-from swarmnode.scheduling.bandits import Dump, Sec
-from swarmnode.scheduling.fixed import Static
 from swarmnode.scheduling.guarded import Guarded
-from swarmnode.scheduling.odm import Odm
-from swarmnode.scheduling.scheduler import Outcome, Scheduler, State, advance, beginning
+from swarmnode.scheduling.kinds import WITHOUT_GRADIENTS, without_gradients
+from swarmnode.scheduling.scheduler import Outcome, State, advance, beginning
 from swarmnode.scheduling.simplex import equal
 from swarmnode.types import Scored
-
-IN_NODES = ("uniform", "static", "sec", "dump", "odm")
-"""Kinds that a node can have."""
 
 
 class UnusableScheduler(ValueError):
@@ -32,10 +27,10 @@ class UnusableScheduler(ValueError):
 
 def check_for_node(settings: Scheduling, tasks: int) -> None:
     """Whether a node with so many tasks can be scheduled so. Raises UnusableScheduler."""
-    if settings.kind not in IN_NODES:
+    if settings.kind not in WITHOUT_GRADIENTS:
         raise UnusableScheduler(
             f"scheduling.kind = {settings.kind} needs gradients by task, which nodes don't measure"
-            f" yet; take one of {', '.join(IN_NODES)}"
+            f" yet; take one of {', '.join(WITHOUT_GRADIENTS)}"
         )
     weights = settings.static_weights
     if weights and len(weights) != tasks:
@@ -53,7 +48,8 @@ class TaskScheduler:
         check_for_node(settings, len(tasks))
         self._kind = settings.kind
         self._tasks = tuple(tasks)
-        chosen = _chosen(settings, settings.static_weights or equal(len(tasks)))
+        weights = settings.static_weights or equal(len(tasks))
+        chosen = without_gradients(settings, weights, "learnability")
         self._scheduler = Guarded(chosen, len(tasks), settings.minimum_share)
         self._state = beginning(len(tasks))
         self._last: Sequence[float] = equal(len(tasks))
@@ -125,34 +121,3 @@ def advantage_sizes(scored: Scored) -> Sequence[float]:
 
 def _mean(values: Sequence[float]) -> float | None:
     return math.fsum(values) / len(values) if values else None
-
-
-def _chosen(settings: Scheduling, weights: Sequence[float]) -> Scheduler:
-    domains = len(weights)
-    match settings.kind:
-        case "sec":
-            return Sec(
-                domains,
-                rate=settings.sec_rate,
-                temperature=settings.sec_temperature,
-                signal="learnability",
-            )
-        case "dump":
-            return Dump(
-                domains,
-                window=settings.dump_window,
-                temperature=settings.dump_temperature,
-                signal="learnability",
-            )
-        case "odm":
-            return Odm(
-                weights,
-                form=settings.odm_form,
-                smoothing=settings.odm_smoothing,
-                warmup_steps=settings.odm_warmup_steps,
-                signal="learnability",
-            )
-        case "static":
-            return Static(weights)
-        case _:
-            return Static(equal(domains))

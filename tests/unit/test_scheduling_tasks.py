@@ -12,8 +12,8 @@ from swarmnode.cli.simulate import check
 from swarmnode.config.scheduling import Scheduling
 from swarmnode.config.settings import SettingsError, load_settings
 from swarmnode.origin import kept, scheduler_of
+from swarmnode.scheduling.kinds import WITHOUT_GRADIENTS
 from swarmnode.scheduling.tasks import (
-    IN_NODES,
     TaskScheduler,
     UnusableScheduler,
     advantage_sizes,
@@ -71,7 +71,7 @@ def test_uniform_is_the_default_and_static_follows_its_weights() -> None:
     )
 
 
-@pytest.mark.parametrize("kind", IN_NODES[2:])
+@pytest.mark.parametrize("kind", WITHOUT_GRADIENTS[2:])
 def test_a_restarted_node_asks_as_if_it_had_not_been_killed(kind: str) -> None:
     settings = load_settings(assignments=[f"scheduling.kind={kind}"]).scheduling
     whole = TaskScheduler(settings, TASKS)
