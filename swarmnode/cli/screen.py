@@ -45,13 +45,14 @@ class Screen:
         """The swarm of an arm has joined."""
         self._since = []
         nodes = arm.settings.simulation.nodes
-        parameters = int(figures["parameters"])
+        models = list(dict.fromkeys(arm.settings.simulation.models[:nodes]))
+        size = f"{int(figures['parameters']):,} parameters"
         verb = "is" if nodes == 1 else "are"
         memory = figures.get("memory_bytes", 0.0)
         needing = f", {size_of(memory)} at the peak of each" if memory >= TOLD_BYTES else ""
         self._say(
             f"mix {arm.variant}, seed {arm.seed}: {counted(nodes, 'node')} of "
-            f"{parameters:,} parameters {verb} ready{needing}"
+            f"{size if len(models) == 1 else ' and '.join(models)} {verb} ready{needing}"
         )
 
     def round_ended(
