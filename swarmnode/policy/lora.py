@@ -30,7 +30,7 @@ def add_adapters(model: PreTrainedModel, settings: LoraSettings, seed: int) -> N
         from peft import LoraConfig, inject_adapter_in_model
     except ImportError as error:
         raise UnusableModel(
-            "policy.lora needs the package peft: pip install 'swarmnode-rl[lora]'"
+            "policy.lora.rank needs the package peft: pip install 'swarmnode-rl[lora]'"
         ) from error
     config = LoraConfig(
         r=settings.rank,
