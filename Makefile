@@ -14,6 +14,7 @@ BIN := .venv/bin
 SUITABLE := import sys, venv, ensurepip, sysconfig, pathlib; \
   sys.exit(not (sys.version_info[:2] == (3, 11) \
   and (pathlib.Path(sysconfig.get_path("include")) / "Python.h").exists()))
+# A worker is one thread: several each would wait for one another on the same cores.
 TEST_WORKERS ?= 2
 BENCH_tasks := task_attack
 
@@ -23,7 +24,7 @@ demo: $(STAMP)
 	@$(BIN)/swarmnode simulate
 
 test: $(STAMP) check
-	@$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile -m "not real"
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile -m "not real"
 
 test-real: $(STAMP)
 	@$(BIN)/python -m pytest -m real -o faulthandler_timeout=590
