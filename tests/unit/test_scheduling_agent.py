@@ -15,6 +15,7 @@ from torch.distributions import Dirichlet
 
 from swarmnode.config.scheduling import Hds
 from swarmnode.config.settings import load_settings
+from swarmnode.observe.metrics import METRICS
 from swarmnode.scheduling.agent.build import Scheduled, build
 from swarmnode.scheduling.agent.chance import Chance
 from swarmnode.scheduling.agent.losses import temperature_loss
@@ -387,6 +388,7 @@ def test_the_warm_up_is_the_static_weights_with_noise_and_then_the_agent_decides
         told.append(tuple(scheduler.weights(state)))
         metrics = scheduler.update(outcome(rng, told[-1]))
         assert ("scheduler/temperature" in metrics) is (state.step >= 16)
+        assert all(name in METRICS or name.rpartition("/")[0] in METRICS for name in metrics)
         state = advance(state, outcome(rng, told[-1]))
     noise = torch.tensor(told[:16]) - torch.tensor([0.6, 0.3, 0.1])
     assert 0.008 < float(noise.std()) < 0.03
