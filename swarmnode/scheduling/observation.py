@@ -61,7 +61,7 @@ def observation(state: State, layout: Layout, first_loss: float | None) -> list[
         levels = _levels(state.losses, first_loss)
         columns += [_shares(state.samples), levels]
     domains = [value for row in zip(*columns, strict=True) for value in row]
-    whole = [_progress(state, layout.absolute)]
+    whole = [_progress(state)]
     if layout.absolute:
         whole.append(math.fsum(levels) / len(levels))
     return [*domains, *_layers(state, layout.layers), *whole]
@@ -73,11 +73,14 @@ def mean_loss(losses: ByDomain) -> float | None:
     return math.fsum(known) / len(known) if known else None
 
 
-def _progress(state: State, absolute: bool) -> float:
-    """100 t / T as in the code, or t / T over [-1, 1]; steps on a log scale where T is unknown."""
+def _progress(state: State) -> float:
+    """t / T over [-1, 1]; steps on a log scale where T is unknown.
+
+    The published code has 100 t / T, which drowns whatever else a network sees.
+    """
     if not state.total_steps:
         return math.log1p(state.step) / 10.0
-    return 2.0 * state.progress - 1.0 if absolute else 100.0 * state.progress
+    return 2.0 * state.progress - 1.0
 
 
 def _levels(losses: ByDomain, first_loss: float | None) -> list[float]:

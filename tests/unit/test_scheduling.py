@@ -119,13 +119,18 @@ def test_a_bandit_comes_to_prefer_what_pays_most(make: Callable[[], Scheduler]) 
 
 
 def test_odm_of_the_paper_weighs_by_importance_and_its_code_is_linear_in_perplexity() -> None:
-    given = outcome((1.0, 2.0, None), (0.25, 0.5, 0.25))
+    given = outcome((1.0, 1.0, None), (0.25, 0.5, 0.25))
     paper, code = odm_paper(), odm_code()
-    paper.update(given)
-    code.update(given)
-    after, following = exploration(1, 3), exploration(2, 3)
-    # R = 0.5 * (1 / 0.25), 0.5 * (2 / 0.5), 0
-    exploited = softmax([after * 2.0, after * 2.0, 0.0])
+    for _ in range(8):
+        paper.update(given)
+    code_given = outcome((1.0, 2.0, None), (0.25, 0.5, 0.25))
+    for _ in range(8):
+        code.update(code_given)
+    after, following = exploration(8, 3), exploration(9, 3)
+    assert following < 1 / 3
+    # R = (1 - 0.5 ** 8) * L / π, the third never seen
+    smoothed = 1 - 0.5**8
+    exploited = softmax([after * smoothed * 4.0, after * smoothed * 2.0, 0.0])
     assert paper.weights(START) == pytest.approx(
         [(1 - 3 * following) * share + following for share in exploited]
     )

@@ -308,6 +308,7 @@ def test_a_killed_agent_goes_on_as_if_it_had_not_been(kind: str, between: bool) 
             "scheduling.hds.batch=4",
             "scheduling.hds.replay=12",
             "scheduling.ac_odm.batch=4",
+            "scheduling.ac_odm.warmup_share=0.6",  # ends between the kill and the end
         ]
     ).scheduling
     cut, end = 20, 28

@@ -125,7 +125,7 @@ class SoftActorCritic:
         """Step down a loss; a gradient that is not finite changes nothing and counts as 1."""
         optimizer, parameters = self._optimizers[name], self._parameters[name]
         optimizer.zero_grad(set_to_none=True)
-        # The actor's loss goes through the critics and must leave nothing in them.
+        # The actor's loss goes through the critics, whose own gradients nobody needs then.
         loss.backward(inputs=parameters)  # type: ignore[no-untyped-call]
         norm = nn.utils.clip_grad_norm_(parameters, GRADIENT_NORM_MOST)
         if not math.isfinite(norm):
