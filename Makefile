@@ -3,7 +3,7 @@
 #   make test            linters, types, import rules and the whole test suite
 #   make check           the linters alone
 #   make test-real       the tests that start the real program many times
-#   make bench NAME=...  one benchmark: engine, round, tasks, sharing, network, learning
+#   make bench NAME=...  one benchmark: engine, round, tasks, sharing, network, learning, scheduling_toy
 #   make system          what apt or brew must bring
 # TORCH_INDEX=URL installs torch from another index, for instance a CUDA build.
 
@@ -36,7 +36,7 @@ check: $(STAMP)
 	@$(BIN)/lint-imports
 
 bench: $(STAMP)
-	@test -n "$(NAME)" || { echo "make bench needs NAME=engine, NAME=round, NAME=tasks, NAME=sharing, NAME=network or NAME=learning"; exit 2; }
+	@test -n "$(NAME)" || { echo "make bench needs NAME=engine, NAME=round, NAME=tasks, NAME=sharing, NAME=network, NAME=learning or NAME=scheduling_toy"; exit 2; }
 	@$(BIN)/python -m tests.benchmarks.$(or $(BENCH_$(NAME)),$(NAME)) $(ARGUMENTS)
 
 docs: $(STAMP)
