@@ -44,7 +44,7 @@ from swarmnode.policy.client import RemotePolicy
 from swarmnode.process import ChildError
 from swarmnode.reports import report_as_json, report_in_short
 from swarmnode.rewards.client import Scorer
-from swarmnode.round import learn, produce
+from swarmnode.round import run_round
 from swarmnode.stopping import Stopping
 from swarmnode.store.store import Store
 from swarmnode.telling import documents_of
@@ -272,9 +272,9 @@ class _Life:
             await stopping.sleep(max(0.0, started + least - self._clock.now()))
 
     async def _round(self, number: int) -> RoundReport:
-        local = await produce(self._node.parts)
-        self._samples.look(local, self._clock.now())
-        report = await learn(self._node.parts, number, local)
+        report = await run_round(
+            self._node.parts, number, lambda local: self._samples.look(local, self._clock.now())
+        )
         if number % self._plan.settings.evaluation.every_rounds and number != self._plan.rounds:
             return report
         evaluation = await self._examiner.examine(self._node.policy, self._clock, lambda: 0.0)

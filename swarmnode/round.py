@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -94,9 +94,12 @@ class Parts:
     rng: random.Random
 
 
-async def run_round(node: Parts, number: int) -> RoundReport:
-    """Produce, then learn."""
+async def run_round(
+    node: Parts, number: int, seen: Callable[[Sequence[Scored]], None] = lambda _local: None
+) -> RoundReport:
+    """Produce, then learn; `seen` is shown the node's own groups in between."""
     local = await produce(node)
+    seen(local)
     return await learn(node, number, local)
 
 

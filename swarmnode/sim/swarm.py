@@ -26,9 +26,9 @@ from swarmnode.policy.client import Durations, RemotePolicy
 from swarmnode.publish import Identity
 from swarmnode.rewards.channels import rewards
 from swarmnode.rewards.client import Scorer
-from swarmnode.round import learn, produce
+from swarmnode.round import run_round
 from swarmnode.sim.machine import Machine
-from swarmnode.types import Evaluation, RoundReport, TaskRewards
+from swarmnode.types import Evaluation, RoundReport, Scored, TaskRewards
 from swarmproto import public_key_of
 
 
@@ -60,11 +60,12 @@ class SimulatedSwarm:
             yield reports
 
     async def _round(self, node: Node, number: int) -> RoundReport:
-        local = await produce(node.parts)
-        if node is self.nodes[0]:
-            self.answers.clear()
-            self.answers.update(sample(local))
-        return await learn(node.parts, number, local)
+        def seen(local: Sequence[Scored]) -> None:
+            if node is self.nodes[0]:
+                self.answers.clear()
+                self.answers.update(sample(local))
+
+        return await run_round(node.parts, number, seen)
 
     async def _examined(self, reports: Sequence[RoundReport]) -> Sequence[RoundReport]:
         evaluations: list[Evaluation] = await asyncio.gather(
