@@ -22,7 +22,7 @@ from swarmnode.config.settings import Settings
 from swarmnode.config.training import Training
 from swarmnode.evaluation import Marks, examine_closely
 from swarmnode.outfit import making_of, order_of
-from swarmnode.policy.client import Durations, RemotePolicy
+from swarmnode.policy.client import REAL_TIME, RemotePolicy
 from swarmnode.process import Child, ChildFailed
 from swarmnode.rewards.client import Scorer
 from swarmnode.types import Question
@@ -140,6 +140,6 @@ def _policy(host: Child) -> RemotePolicy:
         0,
         publisher=b"",
         clock=SystemClock(),
-        durations=Durations(generate=lambda: 0.0, train=lambda: 0.0),
+        durations=REAL_TIME,
         rewards=lambda scored: scored.successes,
     )

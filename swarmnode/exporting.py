@@ -20,8 +20,9 @@ from swarmnode.clock import SystemClock
 from swarmnode.config.channels import Channels
 from swarmnode.config.settings import Settings
 from swarmnode.config.training import Training
+from swarmnode.files import synchronize
 from swarmnode.outfit import SHARED_SEED
-from swarmnode.policy.client import Durations, PolicyOrder, RemotePolicy
+from swarmnode.policy.client import REAL_TIME, PolicyOrder, RemotePolicy
 
 CARD = "README.md"
 
@@ -67,14 +68,14 @@ def write_export(export: Export) -> None:
         for path in temporary.iterdir():
             # It is to be given to others; some of the writers make files for this user alone.
             path.chmod(0o644)
-            _synchronize(path)
-        _synchronize(temporary)
+            synchronize(path)
+        synchronize(temporary)
         check_free(export.folder)
         os.replace(temporary, export.folder)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-    _synchronize(export.folder.parent)
+    synchronize(export.folder.parent)
 
 
 async def _fill(export: Export, folder: Path) -> None:
@@ -87,7 +88,7 @@ async def _fill(export: Export, folder: Path) -> None:
             0,
             publisher=b"",
             clock=SystemClock(),
-            durations=Durations(generate=lambda: 0.0, train=lambda: 0.0),
+            durations=REAL_TIME,
             rewards=lambda scored: scored.successes,
         )
         await policy.create(_order(export.settings))
@@ -110,11 +111,3 @@ def _order(settings: Settings) -> PolicyOrder:
         cache_folder=None,
         examples={},
     )
-
-
-def _synchronize(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

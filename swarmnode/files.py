@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and stay."""
 
 from __future__ import annotations
 
@@ -18,3 +18,12 @@ def write_atomically(path: Path, content: str | bytes, *, secret: bool = False) 
     with os.fdopen(descriptor, "wb") as file:
         file.write(content.encode("utf-8") if isinstance(content, str) else content)
     temporary.replace(path)
+
+
+def synchronize(path: Path) -> None:
+    """Let what a file or a folder holds outlast a loss of power. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -20,7 +20,7 @@ from swarmnode.memories import Memories
 from swarmnode.network.transport import Transport
 from swarmnode.node import Surroundings
 from swarmnode.policies import STREAMS_PER_SEED, Making, base_pairs, policy_order
-from swarmnode.policy.client import Durations, PolicyOrder, RemotePolicy
+from swarmnode.policy.client import REAL_TIME, PolicyOrder, RemotePolicy
 from swarmnode.process import Child
 from swarmnode.publish import Identity
 from swarmnode.rewards.channels import rewards
@@ -73,7 +73,7 @@ def remote_policy(plan: Plan, host: Child, clock: Clock) -> RemotePolicy:
         0,
         publisher=plan.identity.public_key,
         clock=clock,
-        durations=Durations(generate=lambda: 0.0, train=lambda: 0.0),
+        durations=REAL_TIME,
         rewards=partial(rewards, partial_credit=plan.settings.rewards.partial_credit),
     )
 
@@ -116,7 +116,7 @@ async def preflight(settings: Settings, host: Child) -> tuple[int, str]:
         0,
         publisher=b"",
         clock=SystemClock(),
-        durations=Durations(generate=lambda: 0.0, train=lambda: 0.0),
+        durations=REAL_TIME,
         rewards=lambda scored: scored.successes,
     )
     order = PolicyOrder(

@@ -23,6 +23,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from swarmnode.files import synchronize
+
 MANIFEST = "MANIFEST.json"
 KEPT = 3
 """Verified checkpoints that are kept."""
@@ -87,7 +89,7 @@ def save_checkpoint(
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _synchronize(folder.parent)
+        synchronize(folder.parent)
         _sweep(folder)
         _check_space(folder, expected_bytes)
         path = _written(folder, max(least_number, _highest_number(folder) + 1), write)
@@ -146,16 +148,16 @@ def _written(folder: Path, number: int, write: Callable[[Path], None]) -> Path:
         write(temporary)
         files = sorted(temporary.iterdir())
         for file in files:
-            _synchronize(file)
+            synchronize(file)
         manifest = temporary / MANIFEST
         manifest.write_bytes(_encoded([_entry(file) for file in files]))
-        _synchronize(manifest)
-        _synchronize(temporary)
+        synchronize(manifest)
+        synchronize(temporary)
         os.rename(temporary, final)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-    _synchronize(folder)
+    synchronize(folder)
     return final
 
 
@@ -209,7 +211,7 @@ def _delete(path: Path) -> None:
     # deleted now is tried again by the next save.
     with contextlib.suppress(OSError):
         renamed = path.rename(path.with_name(f"{path.name}.tmp-deleted"))
-        _synchronize(path.parent)
+        synchronize(path.parent)
         shutil.rmtree(renamed)
 
 
@@ -272,14 +274,6 @@ def _decoded(data: bytes) -> list[_Entry]:
     if not sound:
         raise ValueError("not a manifest")
     return entries
-
-
-def _synchronize(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _text(error: OSError) -> str:
