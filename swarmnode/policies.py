@@ -51,8 +51,9 @@ async def policy_order(
     stream = making.shared_seed * STREAMS_PER_SEED + making.stream
     count = settings.policy.warm_start.pairs_per_task
     starts_random = making.model == "tiny"
+    policy = settings.policy.model_copy(update={"model": making.model})
     return PolicyOrder(
-        policy=settings.policy.model_copy(update={"model": making.model}).model_dump(),
+        policy=policy.model_dump(),
         training=settings.training.model_dump(),
         channels=settings.rewards.channels.model_dump(),
         seed=making.seed,
@@ -63,17 +64,16 @@ async def policy_order(
         if starts_random
         else [],
         cache_folder=None if making.cache is None else str(making.cache),
-        examples=await _examples(settings, scorer, making),
+        examples=await _examples(settings, scorer, making.shared_seed, policy.shown_examples),
         rounds=settings.rounds.model_dump(),
     )
 
 
 async def _examples(
-    settings: Settings, scorer: Scorer, making: Making
+    settings: Settings, scorer: Scorer, shared_seed: int, count: int
 ) -> dict[str, Sequence[tuple[str, str]]]:
     """What a policy sees before each question: the same for all with one shared seed."""
-    count = settings.policy.model_copy(update={"model": making.model}).shown_examples
-    seed = making.shared_seed * STREAMS_PER_SEED
+    seed = shared_seed * STREAMS_PER_SEED
     return {
         task: await scorer.warm_start_pairs(task, level, seed, count) if count else []
         for task, level in settings.tasks.pairs

@@ -102,15 +102,7 @@ class HostedPolicy:
         self, prompts: Sequence[str], completions: int, tasks: Sequence[str] = ()
     ) -> list[list[list[Any]]]:
         """Sample `completions` answers to each prompt."""
-        groups = self._policy.generate(
-            prompts,
-            completions,
-            self._settings.new_tokens,
-            self._settings.temperature,
-            self._generator,
-            tasks,
-        )
-        return [[_fields(completion) for completion in group] for group in groups]
+        return self._sampled(prompts, completions, self._generator, tasks)
 
     def answer(
         self, prompts: Sequence[str], greedy: bool, seed: int, tasks: Sequence[str] = ()
@@ -129,12 +121,21 @@ class HostedPolicy:
         self, prompts: Sequence[str], completions: int, seed: int, tasks: Sequence[str] = ()
     ) -> list[list[list[Any]]]:
         """Sample as `generate` does, with a generator of its own."""
+        return self._sampled(prompts, completions, torch.Generator().manual_seed(seed), tasks)
+
+    def _sampled(
+        self,
+        prompts: Sequence[str],
+        completions: int,
+        generator: torch.Generator,
+        tasks: Sequence[str],
+    ) -> list[list[list[Any]]]:
         groups = self._policy.generate(
             prompts,
             completions,
             self._settings.new_tokens,
             self._settings.temperature,
-            torch.Generator().manual_seed(seed),
+            generator,
             tasks,
         )
         return [[_fields(completion) for completion in group] for group in groups]

@@ -12,6 +12,8 @@ from transformers.models.gpt2.modeling_gpt2 import GPT2LMHeadModel
 from transformers.models.llama.configuration_llama import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaForCausalLM
 
+from swarmnode.policy.policy import Policy
+
 END_OF_TEXT, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 CHAT = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' "
@@ -81,3 +83,22 @@ def write_model(folder: Path, template: str | None = CHAT) -> Path:
     small_llama().save_pretrained(folder)
     chat_tokenizer(template).save_pretrained(folder)
     return folder
+
+
+def packed() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Ids, positions and segments of one row: a prompt and two completions of it."""
+    ids = torch.arange(3, 11)[None]
+    return ids, torch.tensor([[0, 1, 2, 3, 3, 4, 3, 4]]), torch.tensor([[0, 0, 0, 0, 1, 1, 2, 2]])
+
+
+def logits(policy: Policy) -> torch.Tensor:
+    """Of that row, (1, 8, vocabulary)."""
+    return policy.head(policy.tree_hidden(*packed())).detach()
+
+
+def disturb(policy: Policy) -> None:
+    """Move everything that is trained."""
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            if parameter.requires_grad:
+                parameter.add_(torch.full_like(parameter, 0.05))

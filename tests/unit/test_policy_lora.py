@@ -16,7 +16,7 @@ from swarmnode.policy.names import UnusableModel
 from swarmnode.policy.policy import Policy
 from swarmnode.policy.saved_state import CheckpointRefused
 from swarmnode.worker import HostedPolicy
-from tests.unit.model_support import small_llama, write_model
+from tests.unit.model_support import disturb, logits, packed, small_llama, write_model
 from tests.unit.resume_support import digests, order, rounds, saved
 
 LORA = LoraSettings(rank=4, alpha=8.0)
@@ -30,22 +30,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def adapted(folder: Path, **changes: Any) -> Policy:
     lora = LORA.model_copy(update=changes)
     return load_policy(PolicySettings(model=str(folder), lora=lora, dtype="float32"), seed=0)
-
-
-def packed() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    ids = torch.arange(3, 11)[None]
-    return ids, torch.tensor([[0, 1, 2, 3, 3, 4, 3, 4]]), torch.tensor([[0, 0, 0, 0, 1, 1, 2, 2]])
-
-
-def logits(policy: Policy) -> torch.Tensor:
-    return policy.head(policy.tree_hidden(*packed())).detach()
-
-
-def disturb(policy: Policy) -> None:
-    with torch.no_grad():
-        for parameter in policy.parameters():
-            if parameter.requires_grad:
-                parameter.add_(torch.full_like(parameter, 0.05))
 
 
 def test_new_adapters_change_nothing_and_alone_are_trained(folder: Path) -> None:

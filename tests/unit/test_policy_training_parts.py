@@ -13,8 +13,7 @@ from swarmnode.policy import device
 from swarmnode.policy.device import choose_device, choose_dtype
 from swarmnode.policy.loading import load_policy
 from swarmnode.policy.names import UnusableModel
-from swarmnode.policy.policy import Policy
-from tests.unit.model_support import write_model
+from tests.unit.model_support import disturb, logits, packed, write_model
 
 LORA = LoraSettings(rank=4, alpha=8.0)
 
@@ -22,22 +21,6 @@ LORA = LoraSettings(rank=4, alpha=8.0)
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_model(tmp_path_factory.mktemp("models") / "small")
-
-
-def packed() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    ids = torch.arange(3, 11)[None]
-    return ids, torch.tensor([[0, 1, 2, 3, 3, 4, 3, 4]]), torch.tensor([[0, 0, 0, 0, 1, 1, 2, 2]])
-
-
-def logits(policy: Policy) -> torch.Tensor:
-    return policy.head(policy.tree_hidden(*packed())).detach()
-
-
-def disturb(policy: Policy) -> None:
-    with torch.no_grad():
-        for parameter in policy.parameters():
-            if parameter.requires_grad:
-                parameter.add_(torch.full_like(parameter, 0.05))
 
 
 def test_the_reference_of_full_training_is_what_was_kept(folder: Path) -> None:
