@@ -57,11 +57,11 @@ class ExternalRewards(Protocol):
     """Regenerates and scores peers' groups."""
 
     async def score_external(
-        self, groups: Sequence[Group]
+        self, groups: Sequence[Group], prefix: str
     ) -> tuple[Sequence[Scored], Sequence[Reason]]:
         """The groups that hold, scored, with their regenerated questions; reasons of the others.
 
-        Both in the order of `groups`.
+        Both in the order of `groups`, which are of one author, connected to us from `prefix`.
         """
 
 
@@ -283,10 +283,13 @@ class Collector:
         """Score, and pool what holds; what was pooled may be served to others."""
         if not received.groups:
             return
-        scored, reasons = await self._rewards.score_external(list(received.groups.values()))
+        author = announcement.public_key
+        # Asked now, since fetching from an author connects us to it.
+        (prefix,) = await self._transport.prefixes_of([peer_id_of(author)])
+        groups = list(received.groups.values())
+        scored, reasons = await self._rewards.score_external(groups, prefix)
         if self._stopped:
             return
-        author = announcement.public_key
         for reason in reasons:
             self._drop(Refused(reason, author))
         admitted: set[tuple[str, str, int]] = set()

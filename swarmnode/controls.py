@@ -55,9 +55,9 @@ class ExternalRewards(Protocol):
     """Scores groups as it does those of peers."""
 
     async def score_external(
-        self, groups: Sequence[Group]
+        self, groups: Sequence[Group], prefix: str
     ) -> tuple[Sequence[Scored], Sequence[Reason]]:
-        """The groups that hold, scored; reasons of the others."""
+        """The groups that hold, scored; reasons of the others. `prefix` is their author's."""
 
 
 class ReferenceAnswers:
@@ -103,7 +103,7 @@ class ReferenceAnswers:
             return
         questions = await self._questions.draw(self._weights, self._pool.room)
         groups = [self._answered(question) for question in questions]
-        scored, reasons = await self._rewards.score_external(groups)
+        scored, reasons = await self._rewards.score_external(groups, "")
         self.dropped.update(reasons)
         self.counts["admitted"] += len(scored)
         for each in scored:

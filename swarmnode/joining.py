@@ -26,6 +26,7 @@ def network_order(
         saved_peers=tuple(saved_peers),
         public=network.public,
         relay=network.relay,
+        exempt_networks=network.exempt_networks,
         folder=str(home.path),
         swarm_key=swarm.key,
     )

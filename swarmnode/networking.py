@@ -35,6 +35,7 @@ from swarmnode.network.reporting import health_of, peers_of
 from swarmnode.network.sealing import Sealing
 from swarmnode.network.swarm_file import swarm_file
 from swarmnode.observe.log import start_logging
+from swarmnode.prefixes import networks
 from swarmnode.process import die_with_parent, inherited_socket
 from swarmproto import SwarmRules, SwarmSecret, WireError
 
@@ -42,6 +43,7 @@ METHOD_SECONDS: Final[Mapping[str, float]] = {
     "start": 130.0,
     "announce": 45.0,
     "hold": 5.0,
+    "prefixes_of": 8.0,
     "discover": 10.0,
     "fetch": 30.0,
     "holders": 5.0,
@@ -119,6 +121,10 @@ class Networking:
     async def fetch(self, payload: Any) -> bytes:
         """A fetch response as received."""
         return await self._joined.fetch(payload["holder"], payload["request"])
+
+    async def prefixes_of(self, payload: Any) -> list[str]:
+        """See Membership.prefixes_of."""
+        return list(await self._joined.prefixes_of(payload["peers"]))
 
     async def holders(self, _payload: Any) -> list[str]:
         """Addresses for the next announcement."""
@@ -210,6 +216,7 @@ class Networking:
             assumed_dialable=assumed_dialable(order),
             may_demote=not (order.test_network or order.relay),
             sealing=sealing,
+            exempt_networks=networks(order.exempt_networks),
         )
         return Membership(belonging, build, clock=self._clock, rng=self._rng, probe=speaks_libp2p)
 

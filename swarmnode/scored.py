@@ -32,16 +32,19 @@ class NodeRewards:
         ]
 
     async def score_external(
-        self, groups: Sequence[Group]
+        self, groups: Sequence[Group], prefix: str
     ) -> tuple[Sequence[Scored], Sequence[Reason]]:
-        """Score peers' groups whose question regenerates; reasons of all others."""
+        """Score peers' groups whose question regenerates; reasons of all others.
+
+        `prefix` is where their author is connected to us from.
+        """
         verdicts = await self._clock.work(self._seconds(), self._scorer.score(groups))
         now = self._clock.now()
         scored: list[Scored] = []
         reasons: list[Reason] = []
         for group, verdict in zip(groups, verdicts, strict=True):
             if verdict.rejection is None:
-                scored.append(Scored(group, verdict.scores, "external", now))
+                scored.append(Scored(group, verdict.scores, "external", now, prefix=prefix))
             else:
                 reasons.append(Reason(verdict.rejection))
         return scored, reasons

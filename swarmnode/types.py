@@ -79,6 +79,8 @@ class Scored:
     excluded: frozenset[int] = frozenset()
     """Positions of completions that a guard-rail keeps out of training; they are scored and shared
     like all others, and count in the baseline of their group."""
+    prefix: str = ""
+    """Where its author is connected to us from, as of prefixes.py; empty for our own groups."""
 
     @property
     def successes(self) -> tuple[float, ...]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pydantic import field_validator
+
 from swarmnode.config.base import Section
+from swarmnode.prefixes import networks
 
 _LOOPBACK = ("/ip4/127.", "/ip6/::1/")
 
@@ -27,6 +30,18 @@ class Network(Section):
 
     relay: bool = False
     """Whether this node relays other nodes' connections; a bootstrap peer may."""
+
+    exempt_networks: tuple[str, ...] = ("127.0.0.0/8", "::1/128")
+    """Networks in which every peer counts as an address prefix of its own, instead of all in a /24
+    (IPv6: a /48) sharing what one may have of this node. The default is this machine; name the
+    networks of your own test swarm, never one that strangers can connect from. Behind a proxy that
+    hides addresses, remove the proxy's."""
+
+    @field_validator("exempt_networks")
+    @classmethod
+    def _must_be_networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        networks(value)
+        return value
 
     @property
     def open_addresses(self) -> tuple[str, ...]:

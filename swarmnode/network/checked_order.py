@@ -10,6 +10,7 @@ from typing import Any
 
 from swarmnode.network.dialback import is_loopback
 from swarmnode.network.order import NetworkOrder
+from swarmnode.prefixes import networks
 from swarmproto import (
     PRIVATE_KEY_BYTES,
     SWARM_ID_BYTES,
@@ -45,9 +46,14 @@ def checked_order(payload: Any) -> tuple[NetworkOrder, SwarmRules | None]:
         public=_value(payload, "public", bool),
         relay=_value(payload, "relay", bool),
         test_network=_value(payload, "test_network", bool),
+        exempt_networks=_texts(payload, "exempt_networks"),
     )
     if not order.listen:
         raise BadOrder("start: listen: at least one address")
+    try:
+        networks(order.exempt_networks)
+    except ValueError as error:
+        raise BadOrder(f"start: exempt_networks: {error}") from None
     try:
         rules = decode_rules(order.rules) if order.rules else None
     except WireError as error:

@@ -31,6 +31,7 @@ from swarmnode.network.sealing import Sealing
 from swarmnode.network.serving import Serving
 from swarmnode.network.shelf import Shelf
 from swarmnode.network.supervised import Build, Patience, Supervised
+from swarmnode.prefixes import Network, prefix_of
 from swarmproto import (
     ADDRESS_BYTES_MAX,
     BOOTSTRAP_ADDRESSES_MAX,
@@ -76,6 +77,8 @@ class Belonging:
     """Whether we believe them when they say otherwise."""
     sealing: Sealing | None = None
     """A private swarm's."""
+    exempt_networks: tuple[Network, ...] = ()
+    """Where every peer is an address prefix of its own."""
 
 
 class Membership:
@@ -215,6 +218,18 @@ class Membership:
         decode_fetch_response(response)
         self.fetched.add(peer_id, len(response))
         return response
+
+    async def prefixes_of(self, peer_ids: Sequence[str]) -> Sequence[str]:
+        """The address prefixes of peers, by the connections that p2pd has to them."""
+        if any(peer_id not in self.peer.connections for peer_id in peer_ids):
+            await self.peer.look()
+        return [self.prefix_of(peer_id) for peer_id in peer_ids]
+
+    def prefix_of(self, peer_id: str) -> str:
+        """As of the last look at our connections, a few seconds old."""
+        connection = self.peer.connections.get(peer_id)
+        address = connection.address if connection else ""
+        return prefix_of(peer_id, address, self._belonging.exempt_networks)
 
     def holders(self) -> Sequence[str]:
         """Addresses for the next announcement: ours, or those of peers that we shall offer to."""

@@ -17,6 +17,7 @@ from typing import Any
 from swarmnode.clock import Clock
 from swarmnode.network.shelf import Shelf
 from swarmnode.network.transport import UNKNOWN_HEALTH, Delivered, TransportError
+from swarmnode.prefixes import own_prefix
 from swarmproto import Bundle, FetchRequest, FetchResponse
 
 Serve = Callable[[FetchRequest], FetchResponse]
@@ -36,10 +37,20 @@ class MemoryNetwork:
     """The medium that its endpoints share.
 
     `latency_seconds` is the average one-way delay (uniform in 0.5 to 1.5 times it), `loss` the
-    probability in [0, 1) that an announcement or a fetch is lost.
+    probability in [0, 1) that an announcement or a fetch is lost. `prefix_of` gives the address
+    prefix of a peer by its id: one of its own, unless something else is to be simulated.
     """
 
-    def __init__(self, clock: Clock, *, latency_seconds: float, loss: float, seed: int) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        latency_seconds: float,
+        loss: float,
+        seed: int,
+        prefix_of: Callable[[str], str] = own_prefix,
+    ) -> None:
+        self.prefix_of = prefix_of
         self._clock = clock
         self._latency_seconds = latency_seconds
         self._loss = loss
@@ -141,6 +152,10 @@ class MemoryTransport:
     async def fetch(self, holder: str, request: FetchRequest) -> FetchResponse:
         """Fetch a header and chosen groups from `holder`. Raises TransportError."""
         return await self._network.carry(holder, request, self._generator)
+
+    async def prefixes_of(self, peers: Sequence[str]) -> Sequence[str]:
+        """As the network says."""
+        return [self._network.prefix_of(peer) for peer in peers]
 
     async def hold(
         self, announcement: bytes, bundle_header: bytes, groups: Mapping[int, bytes], expires: float

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from swarmnode.network.transport import Delivered, TransportError
+from swarmnode.prefixes import THROUGH_OTHERS
 from swarmproto import Bundle, FetchRequest, FetchResponse
 
 
@@ -30,6 +31,10 @@ class Nobody:
     async def fetch(self, holder: str, request: FetchRequest) -> FetchResponse:
         """Raises TransportError."""
         raise TransportError("this node is on its own")
+
+    async def prefixes_of(self, peers: Sequence[str]) -> Sequence[str]:
+        """None is connected."""
+        return [THROUGH_OTHERS] * len(peers)
 
     async def hold(
         self, announcement: bytes, bundle_header: bytes, groups: Mapping[int, bytes], expires: float

@@ -27,6 +27,8 @@ class NetworkOrder:
     public: bool = False
     relay: bool = False
     test_network: bool = False
+    exempt_networks: Sequence[str] = ()
+    """Networks in which every peer counts as an address prefix of its own."""
 
     def with_drawn_port(self, addresses: Sequence[str]) -> NetworkOrder:
         """The order for the next life of a process that listens at these addresses.

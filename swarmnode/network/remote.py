@@ -22,6 +22,7 @@ from swarmnode.clock import Clock
 from swarmnode.network.order import NetworkOrder
 from swarmnode.network.remote_process import Patience, RespawnedProcess
 from swarmnode.network.transport import UNKNOWN_HEALTH, Delivered, TransportError
+from swarmnode.prefixes import THROUGH_OTHERS
 from swarmproto import (
     Bundle,
     FetchRequest,
@@ -143,6 +144,16 @@ class RemoteTransport:
             return decode_fetch_response(answer)
         except (WireError, TypeError) as error:
             raise TransportError(f"{holder} answered what is no response: {error}") from None
+
+    async def prefixes_of(self, peers: Sequence[str]) -> Sequence[str]:
+        """See Transport; nobody is connected while the process is down."""
+        try:
+            match await self._ask("prefixes_of", {"peers": list(peers)}, ASK_SECONDS):
+                case [*prefixes] if len(prefixes) == len(peers):
+                    return [str(prefix) for prefix in prefixes]
+        except TransportError:
+            pass
+        return [THROUGH_OTHERS] * len(peers)
 
     async def hold(
         self, announcement: bytes, bundle_header: bytes, groups: Mapping[int, bytes], expires: float

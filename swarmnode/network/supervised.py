@@ -13,12 +13,16 @@ import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import structlog
 
 from swarmnode.clock import Clock
 from swarmnode.network.peer import Handler, Peer, PeerUnreachable
+
+RELAYED: Final = "/p2p-circuit"
+"""In the address of a connection that a relay passes on."""
+LOOK_AGAIN_SECONDS: Final = 0.2
 
 State = Literal["starting", "alone", "connected", "down"]
 Build = Callable[[bool], Awaitable[Peer]]
@@ -79,6 +83,7 @@ class Supervised:
         self._served: dict[str, tuple[Handler, int]] = {}
         self._reform = asyncio.Event()
         self._bytes_before = [0, 0]
+        self._looked_at = -1e9
         self.connections: dict[str, Connection] = {}
         """Connected peers by id, as of the last look at them."""
         self.calls: Counter[str] = Counter()
@@ -196,6 +201,12 @@ class Supervised:
         """See Swarm: as of the last look, a few seconds old."""
         return [(peer_id, each.address) for peer_id, each in self.connections.items()]
 
+    async def look(self) -> None:
+        """Look at the connections again, unless that was just done."""
+        just = 0 <= self._clock.now() - self._looked_at < LOOK_AGAIN_SECONDS
+        if self._peer is not None and not just:
+            await self._look_at_connections(self._peer)
+
     async def connect(self, address: str) -> bool:
         """See Peer; False while we have none."""
         if self._peer is None:
@@ -254,9 +265,15 @@ class Supervised:
         before = [(peer_id, each.address) for peer_id, each in self.connections.items()]
         listed = await self._within(self._patience.look, peer.connected(), otherwise=before)
         now, known = self._clock.now(), self.connections
-        self.connections = {
-            peer_id: known.get(peer_id) or Connection(address, now) for peer_id, address in listed
-        }
+        addresses: dict[str, list[str]] = {}
+        for peer_id, address in listed:
+            addresses.setdefault(peer_id, []).append(address)
+        if self._peer is peer:
+            self._looked_at = now
+            self.connections = {
+                peer_id: _seen_again(known.get(peer_id), each, now)
+                for peer_id, each in addresses.items()
+            }
 
     async def _within(
         self, seconds: float, asking: Awaitable[Result], *, otherwise: Result
@@ -266,6 +283,16 @@ class Supervised:
                 return await asking
         except (TimeoutError, PeerUnreachable):
             return otherwise
+
+
+def _seen_again(before: Connection | None, addresses: Sequence[str], now: float) -> Connection:
+    """A peer by the addresses of its connections, those through relays last."""
+    best = sorted(addresses, key=lambda address: RELAYED in address)
+    if before is None:
+        return Connection(best[0], now)
+    if before.address not in addresses or RELAYED in before.address:
+        before.address = best[0]
+    return before
 
 
 async def _first_of(*waits: Coroutine[Any, Any, object]) -> None:

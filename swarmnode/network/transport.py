@@ -83,6 +83,12 @@ class Transport(Protocol):
     async def fetch(self, holder: str, request: FetchRequest) -> FetchResponse:
         """Fetch a header and chosen groups from `holder`. Raises TransportError."""
 
+    async def prefixes_of(self, peers: Sequence[str]) -> Sequence[str]:
+        """Where each of these peers, by id, is connected to us from: see prefixes.py.
+
+        By their own authenticated connections, not by what anybody says. Never raises.
+        """
+
     async def hold(
         self, announcement: bytes, bundle_header: bytes, groups: Mapping[int, bytes], expires: float
     ) -> None:

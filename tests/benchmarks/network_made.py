@@ -97,7 +97,7 @@ class FixedScorer:
         self._clock = clock
 
     async def score_external(
-        self, groups: Sequence[Group]
+        self, groups: Sequence[Group], prefix: str
     ) -> tuple[Sequence[Scored], Sequence[Reason]]:
         """Every group holds."""
         await self._clock.sleep(SCORE_SECONDS * len(groups))

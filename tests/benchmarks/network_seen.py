@@ -114,6 +114,10 @@ class WatchedTransport:
         self._seen.fetched_bytes += len(encode_fetch_response(response))
         return response
 
+    async def prefixes_of(self, peers: Sequence[str]) -> Sequence[str]:
+        """As inside."""
+        return await self._inner.prefixes_of(peers)
+
     async def hold(
         self, announcement: bytes, bundle_header: bytes, groups: Mapping[int, bytes], expires: float
     ) -> None:

@@ -526,7 +526,7 @@ def test_a_key_that_announces_much_is_fetched_from_no_sooner_than_others() -> No
 def test_groups_that_are_dead_against_their_claim_take_no_place_in_the_pool() -> None:
     class Strict:
         async def score_external(
-            self, groups: Sequence[Group]
+            self, groups: Sequence[Group], prefix: str
         ) -> tuple[Sequence[Scored], Sequence[Reason]]:
             return [Scored(group, (0.0, 0.0), "external", 0.0) for group in groups], []
 

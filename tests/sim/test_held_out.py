@@ -100,7 +100,7 @@ def test_a_peers_held_out_or_reworded_question_is_refused_under_its_reason() -> 
     async def ask() -> tuple[Sequence[Scored], Sequence[Reason]]:
         with scorer_child() as child:
             rewards = NodeRewards(scorer_of(child), SystemClock(), lambda: 0.0)
-            return await rewards.score_external(groups)
+            return await rewards.score_external(groups, "")
 
     scored, reasons = asyncio.run(ask())
     assert reasons == [Reason.HELD_OUT, Reason.QUESTION_DIFFERS]

@@ -12,6 +12,7 @@ from swarmnode.clock import VirtualClock, VirtualLoop
 from swarmnode.collect import Collector, ExternalRewards, Notices
 from swarmnode.keys import peer_id_of
 from swarmnode.network.transport import Delivered, TransportError
+from swarmnode.prefixes import own_prefix
 from swarmnode.selection.admission import AdmissionRules, Reason
 from swarmnode.selection.pool import Pool
 from swarmnode.selection.remembered import Remembered
@@ -61,6 +62,8 @@ class ScriptedTransport:
     serving: dict[str, Serve] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     """How long a holder takes, unless FETCH_SECONDS."""
+    prefixes: dict[str, str] = field(default_factory=dict)
+    """By peer, where it is not one of its own."""
     asked: list[tuple[str, FetchRequest]] = field(default_factory=list)
     held: list[tuple[bytes, bytes, Mapping[int, bytes], float]] = field(default_factory=list)
     at_once: int = 0
@@ -84,6 +87,9 @@ class ScriptedTransport:
         if holder not in self.serving:
             raise TransportError("no answer")
         return self.serving[holder](request)
+
+    async def prefixes_of(self, peers: Sequence[str]) -> Sequence[str]:
+        return [self.prefixes.get(peer, own_prefix(peer)) for peer in peers]
 
     async def hold(
         self, announcement: bytes, bundle_header: bytes, groups: Mapping[int, bytes], expires: float
@@ -109,7 +115,7 @@ class FirstIsRight:
         self._reasons = list(reasons)
 
     async def score_external(
-        self, groups: Sequence[Group]
+        self, groups: Sequence[Group], prefix: str
     ) -> tuple[Sequence[Scored], Sequence[Reason]]:
         refused = self._reasons[: len(groups)]
         return [
@@ -118,6 +124,7 @@ class FirstIsRight:
                 (1.0, *([0.0] * (len(group.completions) - 1))),
                 "external",
                 self._clock.now(),
+                prefix=prefix,
             )
             for group in groups[len(refused) :]
         ], refused

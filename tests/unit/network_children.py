@@ -23,6 +23,7 @@ METHODS = (
     "start",
     "announce",
     "hold",
+    "prefixes_of",
     "discover",
     "fetch",
     "health",
@@ -84,6 +85,9 @@ class Network:
 
     async def health(self, _payload: object) -> dict[str, object]:
         return {"state": "connected", "peers": 3, "restarts": 1, "peer_id": "ourselves"}
+
+    async def prefixes_of(self, payload: dict[str, Any]) -> list[str]:
+        return [f"prefix of {peer}" for peer in payload["peers"]]
 
     async def holders(self, _payload: object) -> list[str]:
         return ["a holder"]

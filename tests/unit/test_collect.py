@@ -469,7 +469,7 @@ def test_a_bundle_is_asked_for_by_its_id_and_the_positions_worth_having() -> Non
 def test_what_the_rewards_raise_comes_out_of_a_look_as_it_is() -> None:
     class Lost:
         async def score_external(
-            self, groups: Sequence[Group]
+            self, groups: Sequence[Group], prefix: str
         ) -> tuple[Sequence[Scored], Sequence[Reason]]:
             raise OSError("the scorer is lost")
 

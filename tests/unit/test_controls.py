@@ -46,7 +46,7 @@ class Answers:
         return [group(index=first + place).question for place in range(count)]
 
     async def score_external(
-        self, groups: Sequence[Group]
+        self, groups: Sequence[Group], prefix: str
     ) -> tuple[Sequence[Scored], Sequence[Reason]]:
         kept = [each for each in groups if each.question.index != 1]
         return [

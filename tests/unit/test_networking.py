@@ -55,6 +55,7 @@ def order(number: int, folder: Path, **changed: Any) -> dict[str, Any]:
         "public": False,
         "relay": False,
         "test_network": False,
+        "exempt_networks": [],
         "folder": str(folder),
         "swarm_key": b"",
         **changed,

@@ -125,6 +125,7 @@ def test_every_method_reaches_the_network_process_and_its_answers_come_back(
             assert here.said("hold") == [["theirs", [3]]]
             assert await remote.discover(2) == [Delivered(b"one", "a peer"), Delivered(b"two", "")]
             assert (await remote.fetch("somebody", REQUEST)).status == "missing"
+            assert await remote.prefixes_of(["one", "two"]) == ["prefix of one", "prefix of two"]
             assert (await remote.peers())[0]["peer_id"] == "a peer"
             assert await remote.swarm_file(SWARM, "an address") == (b"rules", ["a bootstrap peer"])
             await remote.good_peer("an address")

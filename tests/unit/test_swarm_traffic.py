@@ -44,7 +44,7 @@ class FirstIsRight:
         self._clock = clock
 
     async def score_external(
-        self, groups: Sequence[Group]
+        self, groups: Sequence[Group], prefix: str
     ) -> tuple[Sequence[Scored], Sequence[Reason]]:
         scores = (1.0, 0.0)
         return [Scored(group, scores, "external", self._clock.now()) for group in groups], []
