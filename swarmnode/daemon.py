@@ -42,7 +42,7 @@ from swarmnode.outfit import (
 )
 from swarmnode.policy.client import RemotePolicy
 from swarmnode.process import ChildError
-from swarmnode.reports import report_as_json, report_in_short
+from swarmnode.reports import report_as_json, report_in_short, trained_in_short
 from swarmnode.rewards.client import Scorer
 from swarmnode.round import run_round
 from swarmnode.stopping import Stopping
@@ -286,6 +286,9 @@ class _Life:
         self._vitals.ended(report, now - started, now)
         self._store.record_round(report.round, now, report_as_json(report))
         log.info("round", **report_in_short(report, now - started, alone=self._plan.solo))
+        if not self._plan.solo or self._plan.settings.training.local_correction:
+            for entries in trained_in_short(report):
+                log.info("trained", groups=entries)
 
     async def _failed(self, error: ChildError, stopping: Stopping) -> None:
         self._vitals.failed(str(error))

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping
+from dataclasses import astuple
 from typing import Any
 
-from swarmnode.types import CommonAnswer, Evaluation, RoundReport, SampledAnswers, TaskRewards
+from swarmnode.types import (
+    CommonAnswer,
+    Evaluation,
+    RoundReport,
+    SampledAnswers,
+    TaskRewards,
+    TrainedGroup,
+)
+
+ENTRIES = 32
+"""Of one line of the log."""
 
 
 def report_as_json(report: RoundReport) -> dict[str, Any]:
@@ -19,6 +31,7 @@ def report_as_json(report: RoundReport) -> dict[str, Any]:
         "metrics": _rounded(report.metrics),
         "dropped": dict(report.dropped),
         "sources": dict(report.sources),
+        "trained": [list(astuple(each)) for each in report.trained],
     }
     if report.evaluation is not None:
         line["held_out"] = dict(report.evaluation.sampled)
@@ -48,6 +61,22 @@ def report_in_short(report: RoundReport, seconds: float, *, alone: bool) -> dict
     }
 
 
+def trained_in_short(report: RoundReport) -> list[list[str]]:
+    """What the log says of a round's groups: each with its publisher, level, the reason and task.
+
+    Those of one publisher that were treated alike share an entry; a line of the log holds so many.
+    """
+    tasks: defaultdict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
+    for each in report.trained:
+        tasks[each.publisher, each.level, each.why][each.task] += 1
+    entries = [
+        f"{publisher} {level} ({why}): "
+        + ", ".join(task if count == 1 else f"{count} {task}" for task, count in counted.items())
+        for (publisher, level, why), counted in tasks.items()
+    ]
+    return [entries[start : start + ENTRIES] for start in range(0, len(entries), ENTRIES)]
+
+
 def _corrections(metrics: Mapping[str, float]) -> dict[str, str]:
     """How many external groups were trained on at which level, where there were any."""
     counts = {
@@ -68,7 +97,7 @@ def _answers_as_json(answers: SampledAnswers) -> dict[str, Any]:
 
 
 def report_from_json(line: Mapping[str, Any]) -> RoundReport:
-    """The inverse, up to rounding; `answers` and `sources` may be missing from a line."""
+    """The inverse, up to rounding; `answers`, `sources` and `trained` may be missing."""
     evaluation = None
     if "held_out" in line:
         answers = {
@@ -90,6 +119,7 @@ def report_from_json(line: Mapping[str, Any]) -> RoundReport:
         metrics=line["metrics"],
         dropped=line["dropped"],
         sources=line.get("sources", {}),
+        trained=[TrainedGroup(*each) for each in line.get("trained", ())],
     )
 
 

@@ -18,7 +18,7 @@ from swarmnode.config.rounds import Rounds
 from swarmnode.selection.filters import Filter
 from swarmnode.selection.mix import select
 from swarmnode.selection.pool import Pool
-from swarmnode.types import Group, Question, RoundReport, Scored, TaskRewards
+from swarmnode.types import Group, Question, RoundReport, Scored, TaskRewards, Trained
 
 
 class Scheduler(Protocol):
@@ -44,8 +44,8 @@ class Policy(Protocol):
     async def generate(self, questions: Sequence[Question], completions: int) -> Sequence[Group]:
         """`completions` sampled answers to each question."""
 
-    async def train(self, groups: Sequence[Scored]) -> Mapping[str, float]:
-        """One policy-gradient step on these groups; returns its metrics."""
+    async def train(self, groups: Sequence[Scored]) -> Trained:
+        """One policy-gradient step on these groups."""
 
 
 class Rewards(Protocol):
@@ -134,6 +134,7 @@ async def learn(node: Parts, number: int, local: Sequence[Scored]) -> RoundRepor
     watched = node.guard_rails.watch(local)
     permitted = node.guard_rails.permitted(training_set)
     trained = None if permitted is None else await node.policy.train(permitted)
+    told = None if trained is None else trained.metrics
     scheduled = node.scheduler.update(local)
     return RoundReport(
         node=node.number,
@@ -142,14 +143,15 @@ async def learn(node: Parts, number: int, local: Sequence[Scored]) -> RoundRepor
         local=task_rewards(local),
         training_set=task_rewards(training_set),
         metrics={
-            **(trained or {}),
+            **(told or {}),
             **generation_metrics(local),
             **mix_metrics(own, external, len(node.pool), node.clock.now()),
             **scheduled,
             **watched,
-            **node.guard_rails.heard(trained),
+            **node.guard_rails.heard(told),
         },
         sources=Counter(scored.group.publisher[:8].hex() for scored in external),
+        trained=() if trained is None else trained.groups,
     )
 
 

@@ -99,6 +99,29 @@ class Scored:
 
 
 @dataclass(frozen=True, slots=True)
+class TrainedGroup:
+    """What one training step made of one group."""
+
+    publisher: str
+    """The first eight bytes of its key, in hex; `own` for the node's own."""
+    task: str
+    level: str
+    """Of the correction (docs/losses.md), "out" where nothing of the group was trained on."""
+    why: str
+    """In a few words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What one training step did."""
+
+    metrics: Mapping[str, float]
+    """Under the names of docs/metrics.md."""
+    groups: Sequence[TrainedGroup] = ()
+    """Every group that the step was given, in its order."""
+
+
+@dataclass(frozen=True, slots=True)
 class TaskRewards:
     """Mean success in [0, 1] by task, and over tasks with equal weights."""
 
@@ -178,3 +201,5 @@ class RoundReport:
     """Count of everything dropped in this round, by its named reason."""
     sources: Mapping[str, int] = field(default_factory=dict)
     """External groups trained on, by the first eight bytes of their publisher's key, in hex."""
+    trained: Sequence[TrainedGroup] = ()
+    """What the step made of each group of the training set; empty without a step."""

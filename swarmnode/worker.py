@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from swarmnode.policy.warm_start import WarmStartPlan, warm_start
 from swarmnode.policy.weights import WeightsCache
 from swarmnode.process import Handlers, inherited_socket, serve
 from swarmnode.rewards.channels import Paid, further_channels
-from swarmnode.training import Trainer, TrainingGroup
+from swarmnode.training import OUT, Trainer, TrainingGroup, Treatment
 from swarmnode.types import SUCCESS_THRESHOLD, Completion
 
 _NOT_BOUND = {"warm_start", "device", "engine", "memory_limit_mib"}
@@ -144,13 +145,16 @@ class HostedPolicy:
         """Take one step; groups of peers whose text is too long for us are left out, counted."""
         encoded = [self._paid(group, _training_group(self._policy, group)) for group in groups]
         limit = self._settings.new_tokens
-        kept = [group for group in encoded if all(len(ids) <= limit for ids in group.completions)]
-        report = self._trainer.step(kept)
+        fits = [all(len(ids) <= limit for ids in group.completions) for group in encoded]
+        report = self._trainer.step(list(compress(encoded, fits)))
         self._policy.version = self._trainer.steps
-        dropped = float(len(encoded) - len(kept))
+        treated = iter(report.treatments)
+        too_long = Treatment(OUT, "longer than max_new_tokens in our tokens")
+        treatments = [next(treated) if fitting else too_long for fitting in fits]
         return {
             "version": self._policy.version,
-            "metrics": {**report.metrics, "groups/too_long": dropped},
+            "metrics": {**report.metrics, "groups/too_long": float(fits.count(False))},
+            "treatments": [[one.level, one.why] for one in treatments],
         }
 
     def _paid(self, group: dict[str, Any], encoded: TrainingGroup) -> TrainingGroup:

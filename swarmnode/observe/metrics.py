@@ -19,6 +19,9 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "held_out_greedy": "The same questions answered greedily.",
         "sources": "External groups that the round trained on, by the first eight bytes of their "
         "publisher's key.",
+        "trained": "Each group of the training set with the first eight bytes of its publisher's "
+        "key (`own` for the node's), its task, the level of its correction and why it got that one "
+        "(docs/losses.md).",
         "generated/groups": "Questions that the node asked and answered: Q, or more under dynamic "
         "sampling.",
         "generated/live_groups": "Those with both successes and failures.",

@@ -14,7 +14,15 @@ from typing import Any, Literal
 from swarmnode.clock import Clock
 from swarmnode.policy.checkpoint import Rejected
 from swarmnode.process import Child
-from swarmnode.types import Completion, Group, PolicyInfo, Question, Scored
+from swarmnode.types import (
+    Completion,
+    Group,
+    PolicyInfo,
+    Question,
+    Scored,
+    Trained,
+    TrainedGroup,
+)
 
 CREATE_SECONDS = 600.0
 CALL_SECONDS = 600.0
@@ -190,15 +198,23 @@ class RemotePolicy:
         )
         return [list(map(_completion, group)) for group in answers]
 
-    async def train(self, groups: Sequence[Scored]) -> Mapping[str, float]:
-        """One step on these groups; returns the metrics of docs/metrics.md."""
+    async def train(self, groups: Sequence[Scored]) -> Trained:
+        """One step on these groups."""
         payload = {"number": self._number, "groups": [self._described(each) for each in groups]}
         result = await self._clock.work(
             self._durations.train(), self._host.call("train", payload, CALL_SECONDS)
         )
         self.info = PolicyInfo(self.info.name, result["version"], self.info.tokenizer_fingerprint)
-        metrics: Mapping[str, float] = result["metrics"]
-        return metrics
+        treatments = zip(groups, result["treatments"], strict=True)
+        return Trained(result["metrics"], [self._trained(*each) for each in treatments])
+
+    def _trained(self, scored: Scored, treatment: Sequence[str]) -> TrainedGroup:
+        level, why = treatment
+        group = scored.group
+        if group.policy.tokenizer_fingerprint != self.info.tokenizer_fingerprint:
+            why += ", another tokenizer"
+        publisher = "own" if scored.source == "local" else group.publisher[:8].hex()
+        return TrainedGroup(publisher, group.question.task, level, why)
 
     async def save(self, folder: Path, extra: Any) -> Checkpoint:
         """Write a checkpoint of the policy into `folder`, with a JSON value that comes back.

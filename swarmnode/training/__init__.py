@@ -4,8 +4,17 @@ Its door is `Trainer.step`. Knows neither questions nor the swarm: groups arrive
 rewards, and the model is whatever fits `TrainableModel`.
 """
 
-from swarmnode.training.groups import StepReport, TrainableModel, TrainingGroup
+from swarmnode.training.groups import OUT, StepReport, TrainableModel, TrainingGroup, Treatment
 from swarmnode.training.metrics import CHANNEL_METRICS, METRICS
 from swarmnode.training.step import Trainer
 
-__all__ = ["CHANNEL_METRICS", "METRICS", "StepReport", "TrainableModel", "Trainer", "TrainingGroup"]
+__all__ = [
+    "CHANNEL_METRICS",
+    "METRICS",
+    "OUT",
+    "StepReport",
+    "TrainableModel",
+    "Trainer",
+    "TrainingGroup",
+    "Treatment",
+]

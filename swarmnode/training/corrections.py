@@ -11,6 +11,7 @@ orders of magnitude.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -29,20 +30,36 @@ LOGPROB_TOLERANCE = 1e-4
 """Nats by which a log-prob may exceed 0 before its completion's log-probs are distrusted."""
 
 
-def correction_level(group: TrainingGroup, settings: Training) -> Level:
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """A group's correction, and in a few words why it is that one."""
+
+    level: Level
+    why: str
+
+
+def picked_correction(group: TrainingGroup, settings: Training) -> Picked:
     """The best correction that the settings want and all completions of the group allow."""
     if group.source == "local":
-        wanted = settings.local_correction and _all_tokens_known(group)
-        return "full" if wanted else "none"
-    if settings.external_advantage == "both":
-        return "none"
-    if settings.external_advantage != "weighted":
-        return settings.external_advantage
+        return _picked_for_own(group, settings)
+    wanted = settings.external_advantage
+    if wanted != "weighted":
+        return Picked("none" if wanted == "both" else wanted, f"external_advantage={wanted}")
     if _all_tokens_known(group):
-        return "full"
+        return Picked("full", "log-probs of every token")
     if _all_totals_known(group):
-        return "gate"
-    return "none" if settings.external_fallback == "both" else settings.external_fallback
+        return Picked("gate", "log-probs of whole completions alone")
+    fallback = settings.external_fallback
+    level: Level = "none" if fallback == "both" else fallback
+    return Picked(level, f"no usable log-probs, external_fallback={fallback}")
+
+
+def _picked_for_own(group: TrainingGroup, settings: Training) -> Picked:
+    if not settings.local_correction:
+        return Picked("none", "own samples")
+    if _all_tokens_known(group):
+        return Picked("full", "own samples, local_correction")
+    return Picked("none", "own samples, log-probs not known for every token")
 
 
 def usable_logprobs(logprobs: tuple[float, ...] | None, length: int) -> bool:

@@ -116,6 +116,20 @@ class RecomputingModel(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Treatment:
+    """What a step made of one of its groups."""
+
+    level: str
+    """The correction's (swarmnode.training.corrections.Level), or `OUT`."""
+    why: str
+    """In a few words, without a line break."""
+
+
+OUT = "out"
+"""The level of a group of which nothing was trained on."""
+
+
+@dataclass(frozen=True, slots=True)
 class StepReport:
     """What one call of `Trainer.step` did."""
 
@@ -123,3 +137,5 @@ class StepReport:
     """Under the names of `training.METRICS`, all finite; a name is missing without a meaning."""
     stepped: bool
     """Whether the parameters were changed."""
+    treatments: tuple[Treatment, ...] = ()
+    """One for each group given, in their order."""

@@ -64,6 +64,8 @@ class RoundPasses:
         self._vocabulary = 0
         self.counts: Counter[str] = Counter()
         """Under names of `training.METRICS`."""
+        self.dropped: set[int] = set()
+        """Rows that were left out because they alone ran out of memory."""
         limit = settings.activation_limit_mib * 2**20
         lengths = [row.tree.length for row in rows]
 
@@ -123,6 +125,7 @@ class RoundPasses:
             smaller = [rows]
         else:
             self.counts[DROPPED] += 1
+            self.dropped.add(rows[0])
         self._layout[place : place + 1] = smaller
         if self._device.type == "cuda":
             torch.cuda.empty_cache()

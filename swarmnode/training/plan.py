@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from swarmnode.config.training import Training
 from swarmnode.training.channels import ACCURACY_ALONE, ChannelSpread, round_advantages
-from swarmnode.training.corrections import Level, correction_level, usable_logprobs
-from swarmnode.training.groups import TrainingGroup
+from swarmnode.training.corrections import Level, picked_correction, usable_logprobs
+from swarmnode.training.groups import OUT, TrainingGroup, Treatment
 from swarmnode.training.packing import TreeRow
 
 
@@ -37,6 +37,8 @@ class TrainedCompletion:
 class TrainedRow:
     """What is trained on of one live group."""
 
+    group: int
+    """Its position among the round's groups."""
     prompt_ids: tuple[int, ...]
     external: bool
     peer: int
@@ -60,6 +62,8 @@ class Plan:
     """The rows of a round, and how many groups and completions became what."""
 
     rows: tuple[TrainedRow, ...]
+    treatments: tuple[Treatment, ...]
+    """One for each of the round's groups, in their order."""
     counts: Mapping[str, float]
     """Under names of `training.METRICS`."""
     channels: Mapping[str, float]
@@ -78,43 +82,57 @@ def plan_round(
 
     `spread` is that of the plan of the round before.
     """
-    if settings.external_advantage == "off":
-        groups = [group for group in groups if group.source == "local"]
+    off = settings.external_advantage == "off"
+    places = [at for at, group in enumerate(groups) if not off or group.source == "local"]
+    treatments = [Treatment(OUT, "external_advantage=off")] * len(groups)
+    groups = [groups[place] for place in places]
     worth = round_advantages(groups, settings, channel_weights, spread)
     counts: Counter[str] = Counter()
     peers = sorted({group.origin for group in groups if group.source == "external"})
     rows = []
-    for group, live, values, credited in zip(
-        groups, worth.live.tolist(), worth.values.tolist(), worth.credited.tolist(), strict=True
+    for place, group, live, values, credited in zip(
+        places,
+        groups,
+        worth.live.tolist(),
+        worth.values.tolist(),
+        worth.credited.tolist(),
+        strict=True,
     ):
         counts[f"groups/{'live' if live else 'dead'}_{group.source}"] += 1
-        peer = 1 + peers.index(group.origin) if group.source == "external" else 0
-        row = _trained_row(group, peer, values, credited, settings, counts) if live else None
-        if row is None:
+        if not live:
+            treatments[place] = Treatment(OUT, "all rewards equal")
             continue
-        if row.external and row.tree.length > settings.micro_batch_tokens:
+        picked = picked_correction(group, settings)
+        completions = _trained_completions(group, picked.level, values, credited, settings, counts)
+        external = group.source == "external"
+        peer = 1 + peers.index(group.origin) if external else 0
+        row = TrainedRow(place, group.prompt_ids, external, peer, picked.level, completions)
+        if not completions:
+            treatments[place] = Treatment(OUT, f"{picked.level} leaves no completion")
+        elif external and row.tree.length > settings.micro_batch_tokens:
             # Attention's memory grows with the square: a stranger's group must not exhaust it.
             counts["groups/oversized_external"] += 1
-            continue
-        if row.external:
-            counts[f"corrections/{row.level}"] += 1
-        rows.append(row)
+            treatments[place] = Treatment(OUT, "longer than micro_batch_tokens")
+        else:
+            treatments[place] = Treatment(picked.level, picked.why)
+            counts[f"corrections/{row.level}"] += external
+            rows.append(row)
     numbers = {name: float(count) for name, count in counts.items()}
-    return Plan(tuple(rows), numbers, worth.metrics, worth.spread)
+    return Plan(tuple(rows), tuple(treatments), numbers, worth.metrics, worth.spread)
 
 
-def _trained_row(
+def _trained_completions(
     group: TrainingGroup,
-    peer: int,
+    level: Level,
     group_advantages: Sequence[float],
     credited: Sequence[bool],
     settings: Training,
     counts: Counter[str],
-) -> TrainedRow | None:
-    level = correction_level(group, settings)
+) -> tuple[TrainedCompletion, ...]:
+    """Those of a live group that enter the loss; `counts` takes why others don't."""
     if level == "off":
         counts[f"completions/masked_{group.source}"] += len(group.completions)
-        return None
+        return ()
     unknown = (None,) * len(group.completions)
     external = group.source == "external"
     positive = level == "positive" or (not external and settings.local_advantage == "positive")
@@ -142,6 +160,4 @@ def _trained_row(
                 math.nan if total is None else total,
             )
         )
-    if not completions:
-        return None
-    return TrainedRow(group.prompt_ids, external, peer, level, tuple(completions))
+    return tuple(completions)

@@ -21,7 +21,14 @@ from torch import Tensor, nn
 
 from swarmnode.config.training import Training
 from swarmnode.training.channels import ACCURACY_ALONE, ChannelSpread
-from swarmnode.training.groups import ReferenceModel, StepReport, TrainableModel, TrainingGroup
+from swarmnode.training.groups import (
+    OUT,
+    ReferenceModel,
+    StepReport,
+    TrainableModel,
+    TrainingGroup,
+    Treatment,
+)
 from swarmnode.training.memory import ActivationCost, measured_cost
 from swarmnode.training.metrics import group_metrics, length_metrics
 from swarmnode.training.passes import DROPPED, OUT_OF_MEMORY, RoundPasses
@@ -87,7 +94,11 @@ class Trainer:
             plan.rows,
             self._cost,
         )
-        return self._inner_steps(passes, metrics)
+        metrics, stepped = self._inner_steps(passes, metrics)
+        treatments = list(plan.treatments)
+        for row in passes.dropped:
+            treatments[plan.rows[row].group] = Treatment(OUT, "out of memory")
+        return StepReport(metrics, stepped, tuple(treatments))
 
     def state_dict(self) -> dict[str, Any]:
         """All that lasts but the model's parameters; the optimizer's state is in torch's form."""
@@ -104,7 +115,10 @@ class Trainer:
         self._steps = int(state["steps"])
         self._spread = ChannelSpread.from_values(state.get("channel_spread", {}))
 
-    def _inner_steps(self, passes: RoundPasses, metrics: dict[str, float]) -> StepReport:
+    def _inner_steps(
+        self, passes: RoundPasses, metrics: dict[str, float]
+    ) -> tuple[dict[str, float], bool]:
+        """The round's metrics with those given, and whether a step was taken."""
         records: list[Tensor] = []
         norms: list[float] = []
         steps_before = self._steps
@@ -126,7 +140,7 @@ class Trainer:
             metrics["grad_norm"] = sum(norms) / len(norms)
             metrics["learning_rate"] = self._optimizer.param_groups[0]["lr"]
         finite = {name: value for name, value in metrics.items() if math.isfinite(value)}
-        return StepReport(finite, stepped=taken > 0)
+        return finite, taken > 0
 
     def _apply(self, records: Sequence[Tensor]) -> tuple[float, str | None]:
         """Steps on the mean gradient; its norm, and the metric to raise if it was no step."""

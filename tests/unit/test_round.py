@@ -14,7 +14,7 @@ from swarmnode.config.rounds import Rounds
 from swarmnode.round import Parts, produce, run_round, shared
 from swarmnode.selection.filters import NonzeroAdvantage, draw_peers_first
 from swarmnode.selection.pool import Pool
-from swarmnode.types import Group, Question, Scored
+from swarmnode.types import Group, Question, Scored, Trained, TrainedGroup
 from tests.unit.made import group, scored
 
 
@@ -58,10 +58,10 @@ class Everything:
         self.diary.append("publish")
         self.published = list(groups)
 
-    async def train(self, groups: Sequence[Scored]) -> Mapping[str, float]:
+    async def train(self, groups: Sequence[Scored]) -> Trained:
         self.diary.append("train")
         self.trained = list(groups)
-        return {"loss": 0.5}
+        return Trained({"loss": 0.5}, [TrainedGroup("own", "gcd", "none", "own samples")])
 
     def watch(self, groups: Sequence[Scored]) -> Mapping[str, float]:
         return {"answers/common_share/basic_arithmetic": float(len(groups))}
@@ -118,6 +118,7 @@ def test_the_training_set_holds_own_groups_and_live_external_ones_and_each_exter
     assert len(pool) == 2
     assert report.metrics["mix/external_groups"] == 2
     assert report.metrics["loss"] == 0.5
+    assert [each.task for each in report.trained] == ["gcd"]
     assert report.metrics["scheduler/weight/basic_arithmetic"] == 1.0
     assert (report.node, report.round) == (3, 1)
     second = asyncio.run(run_round(node(parts, rounds, pool), 2))

@@ -15,9 +15,9 @@ from swarmnode.config.training import Correction, Training
 from swarmnode.training import Trainer, TrainingGroup
 from swarmnode.training.corrections import (
     band_keep,
-    correction_level,
     effective_sample_share,
     gate,
+    picked_correction,
     shaped_loss,
 )
 from swarmnode.training.records import gradient_shares
@@ -129,7 +129,7 @@ def test_the_level_is_the_best_that_the_metadata_allows(
 ) -> None:
     group = known(make_group(random.Random(1), source="external"), tokens, totals)
     weighted = settings(external_advantage="weighted", external_fallback=fallback)
-    assert correction_level(group, weighted) == level
+    assert picked_correction(group, weighted).level == level
     metrics = Trainer(TinyLlama(0), weighted, 1.0).step([group, *make_groups(2, 1)]).metrics
     counted = {name: value for name, value in metrics.items() if name.startswith("corrections/")}
     assert counted.pop(f"corrections/{level}", 1.0) == 1.0
@@ -141,7 +141,7 @@ def test_a_total_that_cannot_be_true_demotes_its_group(lie: float | None) -> Non
     group = known(make_group(random.Random(1), source="external"), tokens=False, totals=True)
     assert group.total_logprobs is not None
     lying = dataclasses.replace(group, total_logprobs=(*group.total_logprobs[:-1], lie))
-    assert correction_level(lying, settings(external_advantage="weighted")) == "positive"
+    assert picked_correction(lying, settings(external_advantage="weighted")).level == "positive"
 
 
 def test_one_unfit_completion_demotes_its_whole_group() -> None:
@@ -151,7 +151,7 @@ def test_one_unfit_completion_demotes_its_whole_group() -> None:
     assert last is not None
     short = (*group.sampler_logprobs[:-1], (*last, -1.0))
     misfit = dataclasses.replace(group, sampler_logprobs=short)
-    assert correction_level(misfit, settings(external_advantage="weighted")) == "gate"
+    assert picked_correction(misfit, settings(external_advantage="weighted")).level == "gate"
 
 
 @pytest.mark.parametrize(("per_token", "factor"), [(0.4, math.exp(-0.4)), (-0.9, 2.0)])

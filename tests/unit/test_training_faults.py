@@ -28,8 +28,8 @@ from swarmnode.policy.loading import load_policy
 from swarmnode.training import Trainer, TrainingGroup
 from swarmnode.training.advantages import group_advantages, live_groups, reward_matrix
 from swarmnode.training.corrections import (
-    correction_level,
     off_policy_keep,
+    picked_correction,
     truncated_importance_weights,
 )
 from swarmnode.training.logprobs import chunked_statistics
@@ -345,9 +345,10 @@ def test_fault_17_log_probs_that_do_not_fit_the_tokens_are_never_used(change: in
     fitting = tuple((-1.0,) * len(ids) for ids in group.completions)
     weighted = Training(external_advantage="weighted")
     known = dataclasses.replace(group, sampler_logprobs=fitting)
-    assert correction_level(known, weighted) == "full"
+    assert picked_correction(known, weighted).level == "full"
     longer = (fitting[0], (-1.0,) * (len(fitting[1]) + change))
-    assert correction_level(dataclasses.replace(group, sampler_logprobs=longer), weighted) != "full"
+    unfit = dataclasses.replace(group, sampler_logprobs=longer)
+    assert picked_correction(unfit, weighted).level != "full"
     with pytest.raises(ValueError, match="log-probs"):
         dataclasses.replace(group, sampler_logprobs=fitting[:1])
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from swarmnode.config.training import Training
-from swarmnode.training import Trainer
+from swarmnode.training import OUT, Trainer
 from swarmnode.training.memory import is_out_of_memory, measured_cost
 from swarmnode.training.packing import micro_batches
 from tests.unit.training_support import (
@@ -92,6 +92,8 @@ def test_a_group_that_fails_alone_is_left_out_counted_and_leaves_no_gradient(
     expected = Trainer(alone, settings, 1.0).step(groups)
     assert report.stepped
     assert report.metrics["groups/out_of_memory"] == 1.0
+    assert [one.level for one in report.treatments] == ["none", "none", OUT, "none", "none"]
+    assert report.treatments[2].why == "out of memory"
     assert report.metrics["tokens/local"] == expected.metrics["tokens/local"]
     assert report.metrics["steps/taken"] == inner_steps
     torch.testing.assert_close(model.vector(), alone.vector(), rtol=1e-4, atol=1e-5)
