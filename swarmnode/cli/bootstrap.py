@@ -28,10 +28,11 @@ def bootstrap(
     It prints the address that goes into a swarm file, or behind `swarmnode run`.
     """
     flags: dict[str, object] = {"network.listen": listen, "network.announce": announce}
-    from swarmnode.cli.opening import check_openness, opened_home
+    from swarmnode.cli.opening import check_openness, check_p2pd, opened_home
 
     settings = load(config, assignment or [], flags)
     check_openness(settings, accept_risk=accept_risk)
+    check_p2pd()
     with opened_home() as (home, identity):
         from swarmnode.api.status import SocketError
         from swarmnode.bootstrapping import BootstrapError, serve

@@ -19,6 +19,17 @@ if TYPE_CHECKING:
     from swarmnode.publish import Identity
 
 
+def check_p2pd() -> None:
+    """Refuse a p2pd that is not the known one, before anything is opened.
+
+    Raises Mistake.
+    """
+    from swarmnode.network.p2pd_binary import find_p2pd, problem_of
+
+    if problem := problem_of(find_p2pd()):
+        raise Mistake(problem, Exit.CONFIG)
+
+
 @contextmanager
 def opened_home(folder: Path | None = None) -> Iterator[tuple[Home, Identity]]:
     """The home, locked for this process, and the identity in it; made where they are missing.

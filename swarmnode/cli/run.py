@@ -82,10 +82,12 @@ def run(
     }
     if seed is not None and not solo:
         raise Mistake("--seed is for --solo; a swarm cannot be the same again")
-    from swarmnode.cli.opening import check_openness, opened_home
+    from swarmnode.cli.opening import check_openness, check_p2pd, opened_home
 
     settings = load(config, assignment or [], flags)
     check_openness(settings, accept_risk=accept_risk)
+    if not solo:
+        check_p2pd()
     with opened_home(out) as (home, identity):
         from swarmnode.cli.choosing import DEFAULT_NAME, chosen_swarm, fitting, swarm_of
 

@@ -77,9 +77,9 @@ def _distribution(facts: MachineFacts) -> list[Check]:
 
 
 def _network_daemon(facts: MachineFacts) -> list[Check]:
-    if facts.p2pd is None:
-        fix = "Install hivemind again: `pip install --force-reinstall hivemind==1.1.12`."
-        return [_failed("p2pd", "hivemind brings no p2pd for this system", fix)]
+    if facts.p2pd_problem:
+        found, _, fix = facts.p2pd_problem.partition("; ")
+        return [_failed("p2pd", found, fix[:1].upper() + fix[1:])]
     if not facts.p2pd_executable:
         fix = f"Make it so: `chmod +x {facts.p2pd}`; look for a file system mounted noexec."
         return [_failed("p2pd", "it may not be executed", fix)]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
-import importlib.util
 import os
 import re
 import resource
@@ -26,6 +25,7 @@ from pathlib import Path
 import psutil
 
 from swarmnode.home import Home
+from swarmnode.network.p2pd_binary import find_p2pd, problem_of
 from swarmnode.observe.status import StatusDocument
 from swarmnode.rewards import sandbox
 
@@ -50,6 +50,8 @@ class MachineFacts:
     packages: dict[str, str]
     """Version by distribution, for those that matter and are installed."""
     p2pd: Path | None
+    p2pd_problem: str
+    """Why it is not to be started, or ""; see network.p2pd_binary."""
     p2pd_executable: bool
     listen: Sequence[Dialled]
     """Addresses to listen on; an error says why not."""
@@ -79,11 +81,12 @@ def examine(
     dial_seconds: float = DIAL_SECONDS,
 ) -> MachineFacts:
     """Look at this machine; `listen` and `bootstrap` are multiaddrs, dialled all at once."""
-    p2pd = _p2pd()
+    p2pd = find_p2pd()
     return MachineFacts(
         python=sys.version_info[:2],
         packages=_versions("swarmnode-rl", "swarmnode", "torch", "hivemind"),
         p2pd=p2pd,
+        p2pd_problem=problem_of(p2pd),
         p2pd_executable=p2pd is not None and os.access(p2pd, os.X_OK),
         # A running node holds its ports itself.
         listen=() if status else tuple(Dialled(each, _not_free(each)) for each in listen),
@@ -98,16 +101,6 @@ def examine(
         sandbox="system calls" if sandbox.filtered() else "limits",
         status=status,
     )
-
-
-def _p2pd() -> Path | None:
-    """Where hivemind's wheel has its network daemon; nothing of hivemind is imported."""
-    found = importlib.util.find_spec("hivemind")
-    for folder in (found.submodule_search_locations or ()) if found else ():
-        path = Path(folder) / "hivemind_cli" / "p2pd"
-        if path.is_file():
-            return path
-    return None
 
 
 def _versions(*names: str) -> dict[str, str]:

@@ -18,7 +18,6 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +30,7 @@ from swarmnode.network.light_hivemind import (
     read_message,
     write_message,
 )
+from swarmnode.network.p2pd_binary import checked_p2pd
 from swarmnode.network.p2pd_files import SOCKET_PREFIX, identity_file, socket_folder, sweep
 from swarmnode.network.ports import PortsHeld, StartFailed, hold_ports
 from swarmnode.network.sealing import Sealing
@@ -282,17 +282,16 @@ class Daemon:
 async def _spawn(flags: Sequence[str]) -> asyncio.subprocess.Process:
     # Not in our process group, so that an interrupt at the terminal is ours alone to handle; and
     # with an environment that has nothing of ours.
-    with as_file(files("hivemind.hivemind_cli").joinpath("p2pd")) as binary:
-        try:
-            return await asyncio.create_subprocess_exec(
-                binary,
-                *flags,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-                env={"GOLOG_LOG_LEVEL": "error", "GOMEMLIMIT": "160MiB"},
-                start_new_session=True,
-            )
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise StartFailed(f"p2pd can't be run on {sys.platform}: {reason}") from None
+    try:
+        return await asyncio.create_subprocess_exec(
+            checked_p2pd(),
+            *flags,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env={"GOLOG_LOG_LEVEL": "error", "GOMEMLIMIT": "160MiB"},
+            start_new_session=True,
+        )
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StartFailed(f"p2pd can't be run on {sys.platform}: {reason}") from None
