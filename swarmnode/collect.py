@@ -261,7 +261,10 @@ class Collector:
             raise Refused(Reason.MUTED, author)
         window = self.remembered.window(author)
         opened = open_answer(announcement, response, positions, window, self._rules, now)
-        self.remembered.accept(author, opened.header.sequence, announcement.bundle_id)
+        bundle = (author, opened.header.sequence, announcement.bundle_id)
+        if self.remembered.of_an_earlier_life(*bundle):
+            raise Refused(Reason.GROUP_REPEATED, author)
+        self.remembered.accept(*bundle)
         for refusal in opened.left_out:
             self._drop(refusal)
         groups = {

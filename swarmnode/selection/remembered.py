@@ -34,6 +34,7 @@ class Remembered:
         self._spent: OrderedDict[tuple[bytes, str, str, int], None] = OrderedDict()
         self._windows: OrderedDict[bytes, ReplayWindow] = OrderedDict()
         self._changed: set[bytes] = set()
+        self._earlier: Mapping[bytes, ReplayWindow] = {}
 
     def __len__(self) -> int:
         return len(self._seen) + len(self._spent) + len(self._windows)
@@ -60,6 +61,14 @@ class Remembered:
             gone, _ = self._windows.popitem(last=False)
             self._changed.discard(gone)
 
+    def of_an_earlier_life(self, public_key: bytes, sequence: int, bundle_id: bytes) -> bool:
+        """Whether the bundle was accepted before the last restart.
+
+        Which of its questions were taken then is not known any more, so none is taken again.
+        """
+        window = self._earlier.get(public_key, ReplayWindow())
+        return window.check(sequence, bundle_id) == "duplicate"
+
     def changed_windows(self) -> Mapping[bytes, bytes]:
         """Encoded windows by key, of those that changed since this was last asked."""
         changed = {key: self._windows[key].to_bytes() for key in sorted(self._changed)}
@@ -74,6 +83,7 @@ class Remembered:
                 _remember(self._windows, key, ReplayWindow.from_bytes(data), self._keys)
             except WireError:
                 damaged += 1
+        self._earlier = dict(self._windows)
         return damaged
 
 

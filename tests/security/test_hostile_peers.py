@@ -317,35 +317,6 @@ def test_who_announces_what_the_bundle_is_not_is_muted_not_who_holds_it_or_signe
     simulate(scenario)
 
 
-def test_two_bundles_under_one_sequence_number_mute_who_signed_them() -> None:
-    async def scenario(clock: VirtualClock) -> None:
-        here, author, holder = scene(clock), Stranger(AUTHOR, clock), Stranger(HOLDER, clock)
-        await here.hears_of(author, 5)
-        author.sequence -= 1
-        second = author.bundle(author.group(6))
-        here.transport.serving[holder.address] = honestly(second)
-        await here.look(author.announcement(second, holders=[holder.address]))
-        assert here.collector.dropped == {Reason.EQUIVOCATION: 1}
-        assert here.muted == [(author.name, 3600.0)]
-        assert len(here.pool) == 1
-
-    simulate(scenario)
-
-
-def test_equivocation_is_seen_within_one_look_too() -> None:
-    async def scenario(clock: VirtualClock) -> None:
-        here, author = scene(clock), Stranger(AUTHOR, clock)
-        first = author.bundle(author.group(5))
-        author.sequence -= 1
-        second = author.bundle(author.group(6))
-        here.transport.serving[author.address] = honestly(first, second)
-        await here.look(author.announcement(first), author.announcement(second))
-        assert here.collector.dropped == {Reason.EQUIVOCATION: 1}
-        assert len(here.pool) == 1
-
-    simulate(scenario)
-
-
 def test_who_is_muted_within_a_look_is_not_asked_again_in_it_nor_taken_from() -> None:
     async def scenario(clock: VirtualClock) -> None:
         here, author, holder = scene(clock), Stranger(AUTHOR, clock), Stranger(HOLDER, clock)
@@ -364,51 +335,6 @@ def test_who_is_muted_within_a_look_is_not_asked_again_in_it_nor_taken_from() ->
         await here.look(liar.announcement(false), liar.announcement(true, holders=[author.address]))
         assert here.collector.dropped[Reason.SCHEMA] == 1
         assert len(here.pool) == 0
-
-    simulate(scenario)
-
-
-def test_replays_are_never_pooled_twice_and_mute_nobody() -> None:
-    async def scenario(clock: VirtualClock) -> None:
-        here, author = scene(clock), Stranger(AUTHOR, clock)
-        bundle = author.bundle(author.group(5))
-        here.transport.serving[author.address] = honestly(bundle)
-        announcement = author.announcement(bundle)
-        for peer in (RELAY, author.name, RELAY):
-            await here.look(announcement, announcement, peer=peer)
-        assert len(here.transport.asked) == 1
-        await clock.sleep(1)
-        await here.look(author.announcement(bundle))
-        assert here.collector.dropped == {Reason.GROUP_REPEATED: 1}
-        await here.hears_of(author, 5)
-        assert here.collector.dropped == {Reason.GROUP_REPEATED: 2}
-        assert len(here.pool) == 1
-        assert here.muted == []
-
-    simulate(scenario)
-
-
-def test_a_sequence_number_from_before_the_window_is_ignored() -> None:
-    async def scenario(clock: VirtualClock) -> None:
-        remembered, author = Remembered(), Stranger(AUTHOR, clock)
-        for sequence in range(2, 1028):
-            remembered.accept(author.key, sequence, bytes(32))
-        here = scene(clock, remembered=remembered)
-        await here.hears_of(author, 5)
-        assert here.collector.dropped == {Reason.STALE_SEQUENCE: 1}
-        assert here.muted == []
-
-    simulate(scenario)
-
-
-def test_an_expired_announcement_that_is_replayed_mutes_nobody() -> None:
-    async def scenario(clock: VirtualClock) -> None:
-        here, author = scene(clock), Stranger(AUTHOR, clock)
-        announcement = author.announcement(author.bundle(author.group(5)))
-        await clock.sleep(301)
-        await here.look(announcement)
-        assert here.collector.dropped == {Reason.EXPIRED: 1}
-        assert here.muted == []
 
     simulate(scenario)
 

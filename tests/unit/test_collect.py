@@ -359,34 +359,6 @@ def test_a_group_with_more_completions_than_ours_is_cut_to_ours_and_stays_live()
 _TASK = ("basic_arithmetic", "easy")
 
 
-@pytest.mark.parametrize("minutes", [-10, 10])
-def test_a_clock_ten_minutes_off_punishes_nobody(minutes: int) -> None:
-    async def scenario(clock: VirtualClock) -> None:
-        here, one = scene(clock), Stranger(1, clock)
-        bundle = one.bundle(one.group(5), created=clock.now() + minutes * 60)
-        here.transport.serving[one.address] = honestly(bundle)
-        created = int((clock.now() + minutes * 60) * 1000)
-        announcement = one.announcement(bundle, created=created, expires=created + 300_000)
-        await here.look(announcement)
-        expected = Reason.EXPIRED if minutes < 0 else Reason.FROM_THE_FUTURE
-        assert here.collector.dropped == {expected: 1}
-        assert here.muted == []
-
-    simulate(scenario)
-
-
-def test_a_header_from_the_future_is_ignored_even_if_its_announcement_is_not() -> None:
-    async def scenario(clock: VirtualClock) -> None:
-        here, one = scene(clock), Stranger(1, clock)
-        bundle = one.bundle(one.group(5), created=clock.now() + 600)
-        here.transport.serving[one.address] = honestly(bundle)
-        await here.look(one.announcement(bundle))
-        assert here.collector.dropped == {Reason.FROM_THE_FUTURE: 1}
-        assert here.muted == []
-
-    simulate(scenario)
-
-
 def test_another_instance_of_our_key_is_told_once_or_when_an_earlier_moment_is_known() -> None:
     async def scenario(clock: VirtualClock) -> None:
         here, twin = scene(clock), Stranger(0, clock)
