@@ -60,7 +60,7 @@ def test_the_network_process_starts_no_other_p2pd(
 ) -> None:
     for path in (changed, None, tmp_path / "nowhere"):
         monkeypatch.setattr(p2pd_binary, "find_p2pd", lambda path=path: path)
-        with pytest.raises(StartFailed, match="is not the p2pd|brings no p2pd|can't be read"):
+        with pytest.raises(StartFailed, match=r"is not the p2pd|brings no p2pd|can't be read"):
             asyncio.run(Daemon.start(order(1, tmp_path)))
 
 
