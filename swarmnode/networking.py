@@ -23,10 +23,12 @@ import uvloop
 
 from swarmnode.channel import Channel, Handlers
 from swarmnode.clock import Clock, SystemClock
+from swarmnode.network.belonging import Belonging
 from swarmnode.network.checked_order import BadOrder, assumed_dialable, checked_order
 from swarmnode.network.dialback import speaks_libp2p
+from swarmnode.network.doors import Doors
 from swarmnode.network.hivemind_dht import HivemindPeer
-from swarmnode.network.membership import Belonging, Membership
+from swarmnode.network.membership import Membership
 from swarmnode.network.order import NetworkOrder
 from swarmnode.network.p2pd import PeerOrder
 from swarmnode.network.peer import Peer, PeerUnreachable
@@ -34,6 +36,7 @@ from swarmnode.network.ports import StartFailed
 from swarmnode.network.reporting import health_of, peers_of
 from swarmnode.network.sealing import Sealing
 from swarmnode.network.swarm_file import swarm_file
+from swarmnode.network.whereabouts import Whereabouts
 from swarmnode.observe.log import start_logging
 from swarmnode.prefixes import networks
 from swarmnode.process import die_with_parent, inherited_socket
@@ -183,6 +186,7 @@ class Networking:
 
     def _member(self, order: NetworkOrder, rules: SwarmRules | None) -> Membership:
         settled, sealing = order, None
+        doors = Doors(self._clock, Whereabouts(networks(order.exempt_networks)))
         if order.swarm_key:
             sealing = Sealing(SwarmSecret(order.swarm_key), self._clock)
 
@@ -200,6 +204,7 @@ class Networking:
                     public=order.public,
                     relay=order.relay,
                     sealing=sealing,
+                    doors=doors,
                 )
             )
             # What we announced names the port that was drawn, so the next peer should have it too.
@@ -216,9 +221,15 @@ class Networking:
             assumed_dialable=assumed_dialable(order),
             may_demote=not (order.test_network or order.relay),
             sealing=sealing,
-            exempt_networks=networks(order.exempt_networks),
         )
-        return Membership(belonging, build, clock=self._clock, rng=self._rng, probe=speaks_libp2p)
+        return Membership(
+            belonging,
+            build,
+            doors=doors,
+            clock=self._clock,
+            rng=self._rng,
+            probe=speaks_libp2p,
+        )
 
 
 def _limited(name: str, method: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:

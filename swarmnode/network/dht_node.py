@@ -29,6 +29,7 @@ from swarmnode.network.dht_records import (
 from swarmnode.network.dht_replica import KEYS_PER_MESSAGE_MAX, Replica, valid_record
 from swarmnode.network.dht_search import Search
 from swarmnode.network.dht_table import BUCKET_SIZE, Neighbours, node_id_of
+from swarmnode.network.doors import Doors
 from swarmnode.network.light_hivemind import (
     CONNECTION_ERRORS,
     DictionaryDHTValue,
@@ -45,6 +46,7 @@ _SPARE_REPLICAS: Final = 3
 _REPLICAS_READ: Final = 3
 _WAVES_MAX: Final = 5
 _CONCURRENT_MESSAGES: Final = 32
+_PINGS_AT_ONCE: Final = 32
 _CLOCKS_REMEMBERED: Final = 64
 _ID_BYTES: Final = (34, 38)
 """Of the hash of a long key, and of an Ed25519 key."""
@@ -64,6 +66,7 @@ class DhtNode:
         replicas: int,
         died: asyncio.Event,
         rng: Random,
+        doors: Doors | None = None,
     ) -> None:
         self.held: Final = held
         self._bytes_in = 0
@@ -75,6 +78,7 @@ class DhtNode:
         self._replicas = replicas
         self._died = died
         self._rng = rng
+        self._doors = doors
         self._width = replicas + _SPARE_REPLICAS
         self._replica: Replica | None = None
         self._info = dht_messages.NodeInfo()
@@ -87,7 +91,13 @@ class DhtNode:
         """From now on answer others and be in their tables. Raises TimeoutError."""
         self._info = dht_messages.NodeInfo(node_id=self._id.to_bytes())
         self._replica = Replica(
-            self._info, self._validator, self.held, self._clock, self._nearest, self._met
+            self._info,
+            self._validator,
+            self.held,
+            self._clock,
+            self._nearest,
+            self._met,
+            self._doors,
         )
         await self._replica.register(self._p2p)
 
@@ -283,7 +293,7 @@ class DhtNode:
 
     def _met(self, peer: Any) -> None:
         questionable = self._neighbours.met(peer)
-        if questionable is not None:
+        if questionable is not None and len(self._tasks) < _PINGS_AT_ONCE:
             self._spawn(self.ping(questionable))
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:

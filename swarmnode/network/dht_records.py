@@ -212,6 +212,11 @@ class RecordStore:
                 self._drop(key, subkey)
         return dict(self._keys.get(key, {}))
 
+    def size_of(self, key: bytes) -> int:
+        """Bytes held under a key, those that have expired included."""
+        records = self._keys.get(key, {})
+        return sum(len(subkey) + len(record.value) for subkey, record in records.items())
+
     def records(self) -> Iterator[tuple[bytes, str, Record]]:
         """Everything held that has not expired."""
         for key in list(self._keys):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from swarmnode.network.dht_records import KEY_BYTES, AnnouncementValidator, Record, RecordStore
+from swarmnode.network.doors import Doors
 from swarmnode.network.light_hivemind import (
     DictionaryDHTValue,
     MSGPackSerializer,
@@ -55,6 +56,7 @@ class Replica:
         clock: Callable[[], float],
         nearest: Callable[[int], Sequence[Any]],
         met: Callable[[Any], None],
+        doors: Doors | None,
     ) -> None:
         self.info: Final = info
         self.bytes_in = 0
@@ -64,6 +66,7 @@ class Replica:
         self._clock = clock
         self._nearest = nearest
         self._met = met
+        self._doors = doors
 
     async def register(self, p2p: Any) -> None:
         """Have the messages of others brought here. Raises TimeoutError."""
@@ -86,6 +89,10 @@ class Replica:
     async def _answer_find(self, request: _Message, context: Any) -> _Message:
         if len(request.keys) > KEYS_PER_MESSAGE_MAX or any(map(_is_no_key, request.keys)):
             raise ValueError("too many keys, or none")
+        asker = str(context.remote_id)
+        size = sum(self._held.size_of(key) for key in request.keys)
+        if self._doors is not None and not self._doors.bytes.spend(asker, float(size)):
+            raise ValueError("busy")
         self._asked_by(request, context)
         response = dht_messages.FindResponse(peer=self.info)
         for key in request.keys:
@@ -114,6 +121,9 @@ class Replica:
             raise ValueError("columns of different lengths")
         if len(request.keys) > RECORDS_PER_MESSAGE_MAX:
             raise ValueError("too many records")
+        asker, records = str(context.remote_id), float(len(request.keys))
+        if self._doors is not None and not self._doors.records.spend(asker, records):
+            raise ValueError("busy")
         self._asked_by(request, context)
         answers = [self._hold(*row) for row in zip(*columns, strict=True)]
         return self._sent(dht_messages.StoreResponse(store_ok=answers, peer=self.info))

@@ -17,8 +17,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from swarmnode.clock import Clock
-from swarmnode.network.allowance import Allowance, Rate
+from swarmnode.network.allowance import Allowance
 
 DIAL_BACK_PROTOCOL: Final = "/swarmnode/dial-back/1"
 REQUEST_BYTES: Final = 2
@@ -68,12 +67,12 @@ class DialBack:
     def __init__(
         self,
         connected: Callable[[], Awaitable[Sequence[tuple[str, str]]]],
-        clock: Clock,
+        tries: Allowance,
         probe: Probe,
     ) -> None:
         self._connected = connected
         self._probe = probe
-        self._tries = Allowance(clock, each=Rate(0.1, 4.0), together=Rate(2.0, 16.0))
+        self._tries = tries
 
     async def answer(self, peer_id: str, request: bytes) -> bytes:
         """One byte: whether the peer can be dialled at that port; none when we can't tell."""

@@ -18,8 +18,10 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
+from swarmnode.network.dht_messages import GuardedClient, OpenMessages
 from swarmnode.network.dht_node import DhtNode
 from swarmnode.network.dht_records import AnnouncementValidator, RecordStore, key_id
+from swarmnode.network.doors import Doors
 from swarmnode.network.light_hivemind import Multiaddr, PeerID, control_messages
 from swarmnode.network.p2pd import Daemon, PeerOrder
 from swarmnode.network.peer import Handler, PeerUnreachable, peer_id_in
@@ -54,15 +56,25 @@ def _validator(order: PeerOrder) -> AnnouncementValidator:
     return AnnouncementValidator(order.swarm_id, key_ids, subkey_of, time.time, secret)
 
 
+def _messages(daemon: Daemon, order: PeerOrder) -> OpenMessages | SealedMessages:
+    peer_id, client = daemon.p2p.peer_id, GuardedClient(daemon.p2p._client, order.doors)
+    if order.sealing is None:
+        return OpenMessages(peer_id, client)
+    return SealedMessages(peer_id, client, order.sealing)
+
+
 class HivemindPeer:
     """The Peer of peer.py; built by `start`, of no use once `died` is set."""
 
-    def __init__(self, daemon: Daemon, dht: DhtNode, addresses: Sequence[str]) -> None:
+    def __init__(
+        self, daemon: Daemon, dht: DhtNode, addresses: Sequence[str], doors: Doors | None
+    ) -> None:
         self.peer_id: Final = str(daemon.p2p.peer_id)
         self.addresses: Final = list(addresses)
         self.died: Final = daemon.died
         self._daemon = daemon
         self._dht = dht
+        self._doors = doors
         self._outgoing = asyncio.Semaphore(STREAMS_MAX)
         self._incoming: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -74,17 +86,28 @@ class HivemindPeer:
         """Raises StartFailed; bootstrap peers that don't answer are no failure."""
         daemon = await Daemon.start(order)
         try:
-            sealing = order.sealing
-            p2p = SealedMessages(daemon.p2p, sealing) if sealing else daemon.p2p
-            held, validator = RecordStore(time.time), _validator(order)
-            dht = DhtNode(p2p, validator, held, time.time, order.replicas, daemon.died, Random())
+            held, validator, messages = (
+                RecordStore(time.time),
+                _validator(order),
+                _messages(daemon, order),
+            )
+            dht = DhtNode(
+                messages,
+                validator,
+                held,
+                time.time,
+                order.replicas,
+                daemon.died,
+                Random(),
+                order.doors,
+            )
             if not order.client:
                 await dht.serve()
             identify = control_messages.Request(type=control_messages.Request.IDENTIFY)
             answer = await daemon.ask(identify)
             own = str(daemon.p2p.peer_id)
             addresses = [_readable(address, own) for address in answer.identify.addrs]
-            peer = cls(daemon, dht, [address for address in addresses if address])
+            peer = cls(daemon, dht, [each for each in addresses if each], order.doors)
         except BaseException:
             await daemon.close()
             raise
@@ -162,9 +185,24 @@ class HivemindPeer:
 
         async def arrived(info: Any, reader: Any, writer: Any) -> None:
             peer_id = str(info.peer_id)
+            if not self._lets_in(peer_id, info.addr):
+                writer.transport.abort()
+                return
+            self._incoming[peer_id] += 1
             self._spawn(self._answer(peer_id, reader, writer, handler, request_limit))
 
         self._spawn(self._daemon.add_stream_handler(protocol, arrived))
+
+    def _lets_in(self, peer_id: str, address: Any) -> bool:
+        """Whether a stream of this peer is read; nothing is held of one that isn't."""
+        mine = self._incoming[peer_id]
+        if mine >= STREAMS_PER_PEER_MAX or self._incoming.total() >= STREAMS_MAX:
+            return False
+        if self._doors is None:
+            return True
+        if not self._doors.whereabouts.knows(peer_id):
+            self._doors.whereabouts.note(peer_id, _readable(address.to_bytes(), peer_id))
+        return self._doors.admits(peer_id)
 
     async def _answer(
         self,
@@ -174,11 +212,6 @@ class HivemindPeer:
         handler: Handler,
         request_limit: int,
     ) -> None:
-        mine = self._incoming[peer_id]
-        if mine >= STREAMS_PER_PEER_MAX or self._incoming.total() >= STREAMS_MAX:
-            writer.transport.abort()
-            return
-        self._incoming[peer_id] += 1
         answered = False
         try:
             async with asyncio.timeout(REQUEST_SECONDS):

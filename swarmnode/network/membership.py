@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from swarmnode.clock import Clock
 from swarmnode.network.allowance import BytesByPeer
+from swarmnode.network.belonging import Belonging
 from swarmnode.network.connectedness import Connectedness
 from swarmnode.network.dialback import (
     DIAL_BACK_PROTOCOL,
@@ -23,15 +23,14 @@ from swarmnode.network.dialback import (
     Probe,
     is_loopback,
 )
+from swarmnode.network.doors import Doors
 from swarmnode.network.known import Known, KnownAnnouncement
 from swarmnode.network.peer import Handler, PeerUnreachable, peer_id_in
 from swarmnode.network.rendezvous import Pace, Rendezvous
 from swarmnode.network.saved_peers import DialBook, SavedPeers
-from swarmnode.network.sealing import Sealing
 from swarmnode.network.serving import Serving
 from swarmnode.network.shelf import Shelf
 from swarmnode.network.supervised import Build, Patience, Supervised
-from swarmnode.prefixes import Network, prefix_of
 from swarmproto import (
     ADDRESS_BYTES_MAX,
     BOOTSTRAP_ADDRESSES_MAX,
@@ -42,7 +41,6 @@ from swarmproto import (
     RESPONSE_BYTES_MAX,
     Bundle,
     OfferRequest,
-    SwarmRules,
     WireError,
     decode_fetch_response,
     decode_offer_response,
@@ -59,26 +57,7 @@ OWN_ADDRESSES: Final = 4
 HEARD_AT_ONCE: Final = 8
 FETCH_SECONDS: Final = 10.0
 OFFER_SECONDS: Final = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Belonging:
-    """Who we are, and in which swarm."""
-
-    private_key: bytes = field(repr=False)
-    swarm_id: bytes
-    rules: SwarmRules | None
-    rules_bytes: bytes
-    bootstrap: tuple[str, ...]
-    saved_peers: tuple[str, ...]
-    assumed_dialable: bool
-    """Whether we take it that others can dial us, until they say otherwise."""
-    may_demote: bool
-    """Whether we believe them when they say otherwise."""
-    sealing: Sealing | None = None
-    """A private swarm's."""
-    exempt_networks: tuple[Network, ...] = ()
-    """Where every peer is an address prefix of its own."""
+RUDE_LOOK_SECONDS: Final = 1.0
 
 
 class Membership:
@@ -89,6 +68,7 @@ class Membership:
         belonging: Belonging,
         build: Build,
         *,
+        doors: Doors,
         clock: Clock,
         rng: random.Random,
         probe: Probe,
@@ -98,6 +78,7 @@ class Membership:
         self._belonging = belonging
         self._clock = clock
         self._rng = rng
+        self.doors = doors
         self.fetched = BytesByPeer()
         """Bytes of bundles that came, by the peer that served them."""
         self.known = Known(belonging.swarm_id, clock)
@@ -117,6 +98,7 @@ class Membership:
             shelf=self.shelf,
             clock=clock,
             rng=rng,
+            doors=doors,
         )
         self.sealing = belonging.sealing
         self.peer = Supervised(
@@ -124,6 +106,7 @@ class Membership:
             clock=clock,
             server=belonging.assumed_dialable,
             restored=self._restored,
+            whereabouts=doors.whereabouts,
             patience=patience,
         )
         self.company = Connectedness(
@@ -147,7 +130,7 @@ class Membership:
             refused=self._avoided,
             pace=pace,
         )
-        self._serve_all(DialBack(self.peer.connected, clock, probe))
+        self._serve_all(DialBack(self.peer.connected, doors.tries, probe))
 
     async def start(self) -> None:
         """Start the peer; raises what building it raises."""
@@ -159,6 +142,7 @@ class Membership:
             group.create_task(self.peer.run())
             group.create_task(self.company.run())
             group.create_task(self.rendezvous.run())
+            group.create_task(self._hang_up_on_the_rude())
 
     async def close(self) -> None:
         """Leave; no process stays behind."""
@@ -223,13 +207,7 @@ class Membership:
         """The address prefixes of peers, by the connections that p2pd has to them."""
         if any(peer_id not in self.peer.connections for peer_id in peer_ids):
             await self.peer.look()
-        return [self.prefix_of(peer_id) for peer_id in peer_ids]
-
-    def prefix_of(self, peer_id: str) -> str:
-        """As of the last look at our connections, a few seconds old."""
-        connection = self.peer.connections.get(peer_id)
-        address = connection.address if connection else ""
-        return prefix_of(peer_id, address, self._belonging.exempt_networks)
+        return list(map(self.doors.whereabouts.prefix_of, peer_ids))
 
     def holders(self) -> Sequence[str]:
         """Addresses for the next announcement: ours, or those of peers that we shall offer to."""
@@ -246,7 +224,7 @@ class Membership:
         """Neither serve nor ask a peer for a while, forget its addresses, and hang up."""
         self.saved.bad(peer_id)
         self.book.forget(peer_id)
-        self.serving.refuse(peer_id, seconds)
+        self.doors.refuse(peer_id, seconds)
         await self.peer.disconnect(peer_id)
 
     def saved_peers(self) -> Sequence[str]:
@@ -265,6 +243,12 @@ class Membership:
             self.peer.serve(protocol, handler, limit)
         answer_back: Handler = dial_back.answer
         self.peer.serve(DIAL_BACK_PROTOCOL, answer_back, REQUEST_BYTES)
+
+    async def _hang_up_on_the_rude(self) -> None:
+        while True:
+            await self._clock.sleep(RUDE_LOOK_SECONDS)
+            for peer_id in self.doors.rude():
+                await self.peer.disconnect(peer_id)
 
     async def _offer(self, holder: str, request: bytes) -> bool:
         try:
@@ -288,7 +272,7 @@ class Membership:
     def _avoided(self, peer_id: str) -> bool:
         """Whether this peer is not asked for anything now: refused, or no member."""
         stranger = self.sealing is not None and self.sealing.is_stranger(peer_id)
-        return stranger or self.serving.refuses(peer_id)
+        return stranger or self.doors.refuses(peer_id)
 
     def _worth_dialling(self, address: str) -> bool:
         """Strangers' addresses may not send us to our own machine, unless our swarm lives there."""

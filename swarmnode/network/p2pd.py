@@ -23,6 +23,7 @@ from typing import Any, Final
 
 import structlog
 
+from swarmnode.network.doors import Doors
 from swarmnode.network.light_hivemind import (
     P2P,
     Multiaddr,
@@ -55,7 +56,8 @@ class PeerOrder:
     those that nobody can dial. `public`: hole punching, AutoNAT and being reached through relays.
     `relay`: relay others' connections, for bootstrap peers with a public address. `folder` gets
     the key file and sockets; nobody else may be able to enter it. `replicas` are the peers that a
-    record is stored on. `sealing` is a private swarm's.
+    record is stored on. `sealing` is a private swarm's. `doors` turn strangers away;
+    without them everybody is let in.
     """
 
     private_key: bytes = field(repr=False)
@@ -69,6 +71,7 @@ class PeerOrder:
     relay: bool = False
     replicas: int = 5
     sealing: Sealing | None = None
+    doors: Doors | None = None
 
 
 def arguments(order: PeerOrder, identity: Path, control: Path) -> list[str]:
@@ -117,6 +120,18 @@ class _PendingCalls(dict[Any, asyncio.Future[Any]]):
 
     def __contains__(self, call: object) -> bool:
         return super().__contains__(call) and not self[call].done()
+
+
+class _HandlerTasks(dict[Any, asyncio.Task[Any]]):
+    """hivemind's answers under way, each until it ends.
+
+    hivemind forgets to drop one that its asker cancels before it has begun, so that each such
+    message of a stranger would stay for ever.
+    """
+
+    def __setitem__(self, call: object, task: asyncio.Task[Any]) -> None:
+        super().__setitem__(call, task)
+        task.add_done_callback(lambda _: self.pop(call, None))
 
 
 class Daemon:
@@ -186,6 +201,7 @@ class Daemon:
             self.p2p = await Attached.replicate(Multiaddr(f"/unix{self._control}"))
         connection = self.p2p._client.control
         connection._pending_calls = _PendingCalls()
+        connection._handler_tasks = _HandlerTasks()
         for work in (self._drain_output(), self._watch_child(), self._probe()):
             self._tasks.append(asyncio.create_task(work))
         for task in (connection._read_task, connection._write_task):

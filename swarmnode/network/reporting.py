@@ -43,6 +43,7 @@ def health_of(member: Membership, clock: Clock) -> dict[str, Any]:
         "calls": dict(+peer.calls),
         "announcements": dict(member.known.counts),
         "served": dict(member.serving.counts),
+        "turned_away": dict(member.doors.counts),
         "looks": dict(member.rendezvous.counts),
         "unopened": dict(member.sealing.counts) if member.sealing else {},
         "held_bytes": {
@@ -62,7 +63,7 @@ def peers_of(member: Membership, clock: Clock) -> Sequence[dict[str, Any]]:
             "missed_pings": connection.missed_pings,
             "fetched_bytes": member.fetched.of(peer_id),
             "served_bytes": member.serving.served.of(peer_id),
-            "refused": member.serving.refuses(peer_id),
+            **member.doors.told(peer_id),
         }
         for peer_id, connection in member.peer.connections.items()
     ]

@@ -1,6 +1,6 @@
 """The messages of hivemind's DHT in a private swarm: sealed, so that members alone take part.
 
-Stands between DhtNode and hivemind's P2P, which goes on to carry bytes. Others neither read what
+Stands between DhtNode and hivemind's client, which goes on to carry bytes. Others neither read what
 is searched for and stored nor get into a routing table. Source: protocol/README.md, section 14.3.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from swarmnode.network.dht_messages import Asker, GuardedClient
 from swarmnode.network.peer import PeerUnreachable
 from swarmnode.network.sealing import REFUSAL, Sealing
 from swarmproto import Exchange
@@ -19,9 +20,9 @@ _Message = Any
 class SealedMessages:
     """What DhtNode needs of a P2P."""
 
-    def __init__(self, p2p: Any, sealing: Sealing) -> None:
-        self.peer_id: Final = p2p.peer_id
-        self._client = p2p._client
+    def __init__(self, peer_id: Any, client: GuardedClient, sealing: Sealing) -> None:
+        self.peer_id: Final = peer_id
+        self._client = client
         self._sealing = sealing
 
     async def call_protobuf_handler(
@@ -47,15 +48,8 @@ class SealedMessages:
             opened = self._sealing.opened_request(exchange, sealed)
             if opened is None:
                 return REFUSAL
-            response = await handler(request.FromString(opened), _Context(remote_id))
+            response = await handler(request.FromString(opened), Asker(remote_id))
             plain: bytes = response.SerializeToString()
             return self._sealing.secret.seal_response(exchange, sealed, plain)
 
         await self._client.add_unary_handler(name, answer)
-
-
-class _Context:
-    """Who asks."""
-
-    def __init__(self, remote_id: Any) -> None:
-        self.remote_id: Final = remote_id

@@ -10,11 +10,11 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from swarmnode.clock import Clock
-from swarmnode.network.allowance import Allowance, BytesByPeer, Rate
+from swarmnode.network.allowance import BytesByPeer
+from swarmnode.network.doors import Doors
 from swarmnode.network.known import Known
 from swarmnode.network.offers import OfferRefused, opened_offer
 from swarmnode.network.shelf import Shelf
@@ -41,23 +41,9 @@ from swarmproto import (
     encode_swarm_response,
 )
 
-MIB: Final = 1024 * 1024
-
 _MISSING: Final = FetchResponse("missing", None, ())
 _BUSY: Final = FetchResponse("busy", None, ())
 _OFFER_STATUSES: Final[Mapping[str, OfferStatus]] = {"held": "held", "full": "full"}
-
-
-@dataclass(frozen=True, slots=True)
-class ServingLimits:
-    """What a peer, and what all together, may ask of us: calls, and bytes that leave."""
-
-    calls_each: Rate = field(default=Rate(5.0, 50.0))
-    calls_together: Rate = field(default=Rate(200.0, 1000.0))
-    bytes_each: Rate = field(default=Rate(1.0 * MIB, 8.0 * MIB))
-    bytes_together: Rate = field(default=Rate(8.0 * MIB, 64.0 * MIB))
-    offers_each: Rate = field(default=Rate(0.2, 4.0))
-    offers_together: Rate = field(default=Rate(5.0, 50.0))
 
 
 class Serving:
@@ -74,7 +60,7 @@ class Serving:
         shelf: Shelf,
         clock: Clock,
         rng: random.Random,
-        limits: ServingLimits | None = None,
+        doors: Doors,
     ) -> None:
         self._swarm_id = swarm_id
         self._rules = rules
@@ -84,11 +70,7 @@ class Serving:
         self._shelf = shelf
         self._clock = clock
         self._rng = rng
-        limits = limits or ServingLimits()
-        self._calls = Allowance(clock, each=limits.calls_each, together=limits.calls_together)
-        self._bytes = Allowance(clock, each=limits.bytes_each, together=limits.bytes_together)
-        self._offers = Allowance(clock, each=limits.offers_each, together=limits.offers_together)
-        self._refused_until: dict[str, float] = {}
+        self._doors = doors
         self.counts: Counter[str] = Counter()
         """Answers by PROTOCOL/OUTCOME, where an outcome is a status or the reason of a refusal."""
         self.served = BytesByPeer()
@@ -103,18 +85,6 @@ class Serving:
             OFFER_PROTOCOL: self.offer,
             SWARM_PROTOCOL: self.swarm,
         }
-
-    def refuse(self, peer_id: str, seconds: float) -> None:
-        """Serve this peer nothing for a while."""
-        now = self._clock.now()
-        self._refused_until = {
-            peer: until for peer, until in self._refused_until.items() if until > now
-        }
-        self._refused_until[peer_id] = now + seconds
-
-    def refuses(self, peer_id: str) -> bool:
-        """Whether this peer is served nothing now."""
-        return self._refused_until.get(peer_id, 0.0) > self._clock.now()
 
     def discover(self, peer_id: str, request: bytes) -> bytes:
         """Fresh announcements, a random choice; none to those who may ask nothing now."""
@@ -141,7 +111,7 @@ class Serving:
             self.counts[f"fetch/{error.reason.value}"] += 1
             return encode_fetch_response(_MISSING)
         size = len(response.header_bytes or b"") + sum(len(group) for _, group in response.groups)
-        if not self._bytes.spend(peer_id, size):
+        if not self._doors.bytes.spend(peer_id, size):
             response = _BUSY
         elif size:
             self.served.add(peer_id, size)
@@ -172,9 +142,9 @@ class Serving:
         return encode_swarm_response(response)
 
     def _offered(self, peer_id: str, request: bytes) -> tuple[str, int]:
-        if self.refuses(peer_id) or self._rules is None:
+        if self._doors.refuses(peer_id) or self._rules is None:
             return "peer_refused" if self._rules else "rules_unknown", 0
-        if not self._offers.spend(peer_id, 1.0):
+        if not self._doors.offers.spend(peer_id, 1.0):
             return "full", 0
         try:
             asked = decode_offer_request(request)
@@ -190,10 +160,10 @@ class Serving:
         return "held", announcement.expires
 
     def _admitted(self, protocol: str, peer_id: str) -> bool:
-        if self.refuses(peer_id):
+        if self._doors.refuses(peer_id):
             self.counts[f"{protocol}/peer_refused"] += 1
             return False
-        if not self._calls.spend(peer_id, 1.0):
+        if not self._doors.calls.spend(peer_id, 1.0):
             self.counts[f"{protocol}/busy"] += 1
             return False
         return True

@@ -19,6 +19,7 @@ import structlog
 
 from swarmnode.clock import Clock
 from swarmnode.network.peer import Handler, Peer, PeerUnreachable
+from swarmnode.network.whereabouts import Whereabouts
 
 RELAYED: Final = "/p2p-circuit"
 """In the address of a connection that a relay passes on."""
@@ -61,7 +62,8 @@ class Connection:
 class Supervised:
     """A Swarm whose peer may come and go; `run` must be running for it to come back.
 
-    `server` says whether the first peer serves the DHT. `restored` is called after each start.
+    `server` says whether the first peer serves the DHT. `restored` is called after each start;
+    `whereabouts` are told of all connections.
     """
 
     def __init__(
@@ -71,12 +73,14 @@ class Supervised:
         clock: Clock,
         server: bool,
         restored: Callable[[], None],
+        whereabouts: Whereabouts,
         patience: Patience | None = None,
     ) -> None:
         self._build = build
         self._clock = clock
         self._server = server
         self._restored = restored
+        self._whereabouts = whereabouts
         self._patience = patience or Patience()
         self._peer: Peer | None = None
         self._records: Any = None
@@ -274,6 +278,7 @@ class Supervised:
                 peer_id: _seen_again(known.get(peer_id), each, now)
                 for peer_id, each in addresses.items()
             }
+            self._whereabouts.listed({name: one.address for name, one in self.connections.items()})
 
     async def _within(
         self, seconds: float, asking: Awaitable[Result], *, otherwise: Result

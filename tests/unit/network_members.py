@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from swarmnode.clock import Clock, VirtualClock
 from swarmnode.keys import peer_id_of
-from swarmnode.network.membership import Belonging, Membership
+from swarmnode.network.belonging import Belonging
+from swarmnode.network.doors import Doors
+from swarmnode.network.membership import Membership
 from swarmnode.network.reporting import health_of
 from swarmnode.network.sealing import Sealing
+from swarmnode.network.whereabouts import Whereabouts
+from swarmnode.prefixes import Network, networks
 from swarmproto import (
     Bundle,
     FetchRequest,
@@ -27,6 +31,8 @@ from swarmproto import (
 )
 from tests.unit.network_fake import FakePeer, FakeWorld, builder
 from tests.unit.network_made import RULES, RULES_BYTES, announcement, bundle, private_key
+
+LOOPBACK = networks(["127.0.0.0/8"])
 
 
 def peer_id(number: int) -> str:
@@ -109,6 +115,7 @@ class Members:
         assumed: bool = True,
         clock: Clock | None = None,
         secret: SwarmSecret | None = None,
+        exempt: Sequence[Network] = LOOPBACK,
     ) -> Membership:
         """A secret makes it one of the private swarm with these rules."""
 
@@ -134,6 +141,7 @@ class Members:
                 sealing=Sealing(secret, self.fake.clock) if secret else None,
             ),
             builder(self.fake.world, key, 4000 + number),
+            doors=Doors(clock or self.fake.clock, Whereabouts(exempt)),
             clock=clock or self.fake.clock,
             rng=random.Random(number),
             probe=probe,

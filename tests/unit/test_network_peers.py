@@ -13,6 +13,7 @@ from swarmnode.network.dialback import (
     speaks_libp2p,
     tcp_part,
 )
+from swarmnode.network.doors import Doors
 from swarmnode.network.saved_peers import (
     FIRST_WAIT_SECONDS,
     HEARD_MAX,
@@ -21,6 +22,7 @@ from swarmnode.network.saved_peers import (
     DialBook,
     SavedPeers,
 )
+from swarmnode.network.whereabouts import Whereabouts
 from tests.unit.network_time import FixedClock
 
 
@@ -151,7 +153,7 @@ def dial_back(tried: list[tuple[str, int]], reached: bool = True) -> DialBack:
         tried.append((host, port))
         return reached
 
-    return DialBack(connected, FixedClock(), probe)
+    return DialBack(connected, Doors(FixedClock(), Whereabouts()).tries, probe)
 
 
 def test_a_peer_is_dialled_back_at_the_address_it_is_connected_from_and_no_other() -> None:

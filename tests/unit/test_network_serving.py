@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarmnode.network.allowance import Rate
+from swarmnode.network.doors import Doors, Limit, Limits
 from swarmnode.network.known import Known
-from swarmnode.network.serving import Serving, ServingLimits
+from swarmnode.network.serving import Serving
 from swarmnode.network.shelf import Shelf
+from swarmnode.network.whereabouts import Whereabouts
 from swarmproto import (
     DISCOVER_PROTOCOL,
     FETCH_PROTOCOL,
@@ -48,6 +50,8 @@ from tests.unit.network_made import (
 from tests.unit.network_time import FixedClock
 
 KEY = private_key(1)
+PEERS = ("asker", "another", "giver", *map(str, range(20)))
+MUCH = Rate(1e9, 1e9)
 BOOTSTRAP = ("/ip4/192.0.2.1/tcp/4001/p2p/boot",)
 
 
@@ -58,6 +62,7 @@ class Node:
     clock: FixedClock
     known: Known
     shelf: Shelf
+    doors: Doors
     serving: Serving
 
     def offer(
@@ -76,8 +81,12 @@ class Node:
         return len(decode_discover_response(self.serving.discover(peer, request)).announcements)
 
 
-def node(limits: ServingLimits | None = None, *, knows_rules: bool = True) -> Node:
+def node(limits: Limits | None = None, *, knows_rules: bool = True) -> Node:
     clock = FixedClock()
+    # Nobody has the same address as another, unless a test says so.
+    whereabouts = Whereabouts()
+    whereabouts.listed({peer: f"/ip4/{at}.0.2.1/tcp/1" for at, peer in enumerate(PEERS, 1)})
+    doors = Doors(clock, whereabouts, limits)
     known, shelf = Known(SWARM, clock), Shelf(clock, quota_bytes=10**6)
     serving = Serving(
         swarm_id=SWARM,
@@ -88,9 +97,9 @@ def node(limits: ServingLimits | None = None, *, knows_rules: bool = True) -> No
         shelf=shelf,
         clock=clock,
         rng=random.Random(0),
-        limits=limits,
+        doors=doors,
     )
-    return Node(clock, known, shelf, serving)
+    return Node(clock, known, shelf, doors, serving)
 
 
 def test_an_offer_is_held_served_and_made_known() -> None:
@@ -138,7 +147,7 @@ def test_offers_are_refused_while_the_rules_are_unknown() -> None:
 
 
 def test_a_peer_that_offers_too_often_hears_full() -> None:
-    here = node(ServingLimits(offers_each=Rate(0.1, 2.0)))
+    here = node(Limits(offers=Limit(Rate(0.1, 2.0), MUCH, MUCH)))
     made = [bundle(KEY, sequence=number) for number in range(4)]
     assert [here.offer(each).status for each in made[:3]] == ["held", "held", "full"]
     assert here.offer(made[3], peer="another").status == "held"
@@ -148,7 +157,7 @@ def test_a_peer_that_offers_too_often_hears_full() -> None:
 
 def test_a_peer_that_fetches_too_much_hears_busy_and_others_do_not() -> None:
     made = bundle(KEY)
-    here = node(ServingLimits(bytes_each=Rate(0.0, 1.5 * bundle_size(made))))
+    here = node(Limits(bytes=Limit(Rate(0.0, 1.5 * bundle_size(made)), MUCH, MUCH)))
     here.shelf.put(made, NOW + 60)
     assert [here.fetch(made, 0, 1).status for _ in range(2)] == ["ok", "busy"]
     assert here.fetch(made, 0, 1, peer="another").status == "ok"
@@ -157,7 +166,7 @@ def test_a_peer_that_fetches_too_much_hears_busy_and_others_do_not() -> None:
 
 def test_all_together_are_limited_however_many_ids_they_have() -> None:
     made = bundle(KEY)
-    here = node(ServingLimits(bytes_together=Rate(0.0, 5.5 * bundle_size(made))))
+    here = node(Limits(bytes=Limit(MUCH, MUCH, Rate(0.0, 5.5 * bundle_size(made)))))
     here.shelf.put(made, NOW + 60)
     answers = [here.fetch(made, 0, 1, peer=str(number)).status for number in range(20)]
     assert answers.count("ok") == 5
@@ -174,7 +183,7 @@ def test_discover_gives_no_more_than_asked_for_and_nothing_of_another_swarm() ->
 
 
 def test_who_asks_too_often_learns_nothing_for_a_while() -> None:
-    here = node(ServingLimits(calls_each=Rate(1.0, 2.0)))
+    here = node(Limits(calls=Limit(Rate(1.0, 2.0), MUCH, MUCH)))
     here.known.learn(announcement(KEY, bundle(KEY)), "")
     assert [here.discover() for _ in range(3)] == [1, 1, 0]
     here.clock.seconds += 1
@@ -184,7 +193,7 @@ def test_who_asks_too_often_learns_nothing_for_a_while() -> None:
 def test_a_refused_peer_is_served_nothing_until_its_time_is_over() -> None:
     here, made = node(), bundle(KEY)
     here.shelf.put(made, NOW + 600)
-    here.serving.refuse("asker", 60)
+    here.doors.refuse("asker", 60)
     assert here.fetch(made).status == "busy"
     assert here.offer(made, peer="asker").status == "refused"
     assert here.discover() == 0

@@ -68,7 +68,7 @@ def test_a_peer_counts_by_its_connection_and_not_by_what_it_announces(tmp_path: 
 def test_whoever_has_just_connected_is_asked_after_and_the_direct_connection_counts() -> None:
     async def scenario(clock: VirtualClock) -> None:
         async with members(clock) as (fake, joining):
-            one = await joining.join(1)
+            one = await joining.join(1, exempt=())
             await joining.join(2, 1)
             peer, other, relayed = fake.peer(1), peer_id(2), "/ip4/203.0.113.9/tcp/1/p2p-circuit"
             listed = [(other, relayed)]
@@ -86,10 +86,10 @@ def test_whoever_has_just_connected_is_asked_after_and_the_direct_connection_cou
             # A second connection changes nothing, until the first is gone.
             listed.insert(0, (other, "/ip4/203.0.113.7/tcp/1"))
             await asyncio.sleep(5)
-            assert one.prefix_of(other) == "198.51.100.0/24"
+            assert one.doors.whereabouts.prefix_of(other) == "198.51.100.0/24"
             listed.remove((other, "/ip4/198.51.100.7/tcp/1"))
             await asyncio.sleep(5)
-            assert one.prefix_of(other) == "203.0.113.0/24"
+            assert one.doors.whereabouts.prefix_of(other) == "203.0.113.0/24"
 
     in_virtual_time(scenario)
 
