@@ -41,6 +41,9 @@ CONTROL_SECONDS: Final = 5.0
 PROBE_SECONDS: Final = 4.0
 """Between probes of p2pd, and for the answer of each; two that fail in a row mean its death."""
 
+ENVIRONMENT: Final = {"GOLOG_LOG_LEVEL": "error", "GOMEMLIMIT": "160MiB", "GOGC": "40"}
+"""Of p2pd: a flood of short-lived messages makes little garbage before it is collected."""
+
 _LINES_KEPT: Final = 20
 _TERMINATE_SECONDS: Final = 3.0
 _MESSAGE_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -305,7 +308,7 @@ async def _spawn(flags: Sequence[str]) -> asyncio.subprocess.Process:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
-            env={"GOLOG_LOG_LEVEL": "error", "GOMEMLIMIT": "160MiB"},
+            env=ENVIRONMENT,
             start_new_session=True,
         )
     except OSError as error:
