@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from random import Random
 from statistics import median
 from typing import Any, Final
@@ -21,22 +21,19 @@ from typing import Any, Final
 from swarmnode.network.dht_records import (
     KEY_BYTES,
     AnnouncementValidator,
-    Record,
     RecordStore,
     Refusal,
     key_id,
 )
-from swarmnode.network.dht_replica import KEYS_PER_MESSAGE_MAX, Replica, valid_record
+from swarmnode.network.dht_replica import KEYS_PER_MESSAGE_MAX, Replica, records_in
 from swarmnode.network.dht_search import Search
 from swarmnode.network.dht_table import BUCKET_SIZE, Neighbours, node_id_of
 from swarmnode.network.doors import Doors
 from swarmnode.network.light_hivemind import (
     CONNECTION_ERRORS,
-    DictionaryDHTValue,
     MSGPackSerializer,
     PeerID,
     dht_messages,
-    load_value,
 )
 
 MESSAGE_SECONDS: Final = 5.0
@@ -244,23 +241,8 @@ class DhtNode:
             for search, key, result in zip(part, keys, answer.results, strict=True):
                 search.answered.add(peer)
                 search.learn(self._named(result))
-                for subkey, record in self._records(key, result):
+                async for subkey, record in records_in(result, key, self._validator):
                     search.find(subkey, record)
-
-    def _records(self, key: bytes, result: _Message) -> Iterator[tuple[str, Record]]:
-        """The valid ones of an answer; of a liar's answer perhaps none."""
-        if result.type != dht_messages.FOUND_DICTIONARY:
-            return
-        try:
-            dictionary = load_value(result.value)
-        except Exception:  # whatever a decoder makes of a stranger's bytes
-            return
-        if not isinstance(dictionary, DictionaryDHTValue):
-            return
-        for subkey, (packed, expires) in dictionary.data.items():
-            record = valid_record(self._validator, key, subkey, packed, expires)
-            if record is not None:
-                yield subkey, record
 
     def _named(self, result: _Message) -> list[Any]:
         # Long ids are left out unread: base58 takes the square of their length.

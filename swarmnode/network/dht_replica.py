@@ -7,10 +7,16 @@ validator passed. Asks nobody anything. Source: network.md section 1, security.m
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final
 
-from swarmnode.network.dht_records import KEY_BYTES, AnnouncementValidator, Record, RecordStore
+from swarmnode.network.dht_records import (
+    KEY_BYTES,
+    AnnouncementValidator,
+    Record,
+    RecordStore,
+    Refusal,
+)
 from swarmnode.network.doors import Doors
 from swarmnode.network.light_hivemind import (
     DictionaryDHTValue,
@@ -22,7 +28,13 @@ from swarmnode.network.light_hivemind import (
 KEYS_PER_MESSAGE_MAX: Final = 8
 """Keeps answers below the 4 MiB over which hivemind never answers."""
 RECORDS_PER_MESSAGE_MAX: Final = 64
+VERIFIED_AT_ONCE: Final = 16
+"""Records of an answer, until others have their turn: some 5 ms."""
+BAD_RECORDS_MAX: Final = 16
+"""Of one answer, beside those that a clock other than ours may take for good."""
 REGISTER_SECONDS: Final = 10.0
+
+_OF_CLOCKS: Final = (Refusal.EXPIRED, Refusal.TOO_LATE, Refusal.FUTURE)
 
 _Message = Any
 
@@ -31,14 +43,47 @@ def valid_record(
     validator: AnnouncementValidator, key: bytes, subkey: Any, packed: bytes, expires: float
 ) -> Record | None:
     """The record that a peer stores or returns, None where it is none that may be held."""
+    judged = _judged(validator, key, subkey, packed, expires)
+    return judged if isinstance(judged, Record) else None
+
+
+def _judged(
+    validator: AnnouncementValidator, key: bytes, subkey: Any, packed: bytes, expires: float
+) -> Record | Refusal:
     try:
         value = load_value(packed)
     except Exception:  # whatever a decoder makes of a stranger's bytes
-        return None
+        return Refusal.WIRE
     if not (isinstance(value, bytes) and isinstance(subkey, str)):
-        return None
-    refused = validator.refusal(key, subkey, value, expires)
-    return None if refused else Record(value, expires)
+        return Refusal.WIRE
+    return validator.refusal(key, subkey, value, expires) or Record(value, expires)
+
+
+async def records_in(
+    result: _Message, key: bytes, validator: AnnouncementValidator
+) -> AsyncIterator[tuple[str, Record]]:
+    """The valid records that a replica answers with; of a liar's answer few or none.
+
+    A replica verifies what it holds, so that one bad record too many ends the reading; and nobody
+    can keep us at verifying signatures without a pause.
+    """
+    if result.type != dht_messages.FOUND_DICTIONARY:
+        return
+    try:
+        dictionary = load_value(result.value)
+    except Exception:  # whatever a decoder makes of a stranger's bytes
+        return
+    if not isinstance(dictionary, DictionaryDHTValue):
+        return
+    bad = 0
+    for number, (subkey, (packed, expires)) in enumerate(dictionary.data.items()):
+        if number % VERIFIED_AT_ONCE == VERIFIED_AT_ONCE - 1:
+            await asyncio.sleep(0)
+        judged = _judged(validator, key, subkey, packed, expires)
+        if isinstance(judged, Record):
+            yield subkey, judged
+        elif judged not in _OF_CLOCKS and (bad := bad + 1) == BAD_RECORDS_MAX:
+            return
 
 
 class Replica:

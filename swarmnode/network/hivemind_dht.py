@@ -22,11 +22,12 @@ from swarmnode.network.dht_messages import GuardedClient, OpenMessages
 from swarmnode.network.dht_node import DhtNode
 from swarmnode.network.dht_records import AnnouncementValidator, RecordStore, key_id
 from swarmnode.network.doors import Doors
-from swarmnode.network.light_hivemind import Multiaddr, PeerID, control_messages
+from swarmnode.network.light_hivemind import PeerID, control_messages
 from swarmnode.network.p2pd import Daemon, PeerOrder
-from swarmnode.network.peer import Handler, PeerUnreachable, peer_id_in
+from swarmnode.network.peer import Handler, PeerUnreachable
 from swarmnode.network.sealed_dht import SealedMessages
 from swarmnode.network.shards import keys_of, subkey_of
+from swarmnode.network.streams import parsed, read_framed, readable, write_framed
 from swarmproto import Announcement, SwarmSecret
 
 CONNECT_SECONDS: Final = 10.0
@@ -40,9 +41,6 @@ REQUEST_SECONDS: Final = 10.0
 """For a request to arrive."""
 ANSWER_SECONDS: Final = 60.0
 """For an answer to be made and taken."""
-
-_LENGTH_BYTES: Final = 4
-_CHUNK_BYTES: Final = 64 * 1024
 
 
 def _key_ids(announcement: Announcement, secret: SwarmSecret | None) -> frozenset[bytes]:
@@ -106,7 +104,7 @@ class HivemindPeer:
             identify = control_messages.Request(type=control_messages.Request.IDENTIFY)
             answer = await daemon.ask(identify)
             own = str(daemon.p2p.peer_id)
-            addresses = [_readable(address, own) for address in answer.identify.addrs]
+            addresses = [readable(address, own) for address in answer.identify.addrs]
             peer = cls(daemon, dht, [each for each in addresses if each], order.doors)
         except BaseException:
             await daemon.close()
@@ -172,8 +170,8 @@ class HivemindPeer:
                 self._outgoing,
                 self._daemon.conversation(opening, timeout_seconds) as (_, reader, writer),
             ):
-                await _write(writer, request)
-                response = await _read(reader, response_limit)
+                await write_framed(writer, request)
+                response = await read_framed(reader, response_limit)
         except (OSError, TimeoutError, EOFError, ValueError) as error:
             raise PeerUnreachable(f"{type(error).__name__}: {error}"[:200]) from None
         self._bytes_out += len(request)
@@ -201,7 +199,7 @@ class HivemindPeer:
         if self._doors is None:
             return True
         if not self._doors.whereabouts.knows(peer_id):
-            self._doors.whereabouts.note(peer_id, _readable(address.to_bytes(), peer_id))
+            self._doors.whereabouts.note(peer_id, readable(address.to_bytes(), peer_id))
         return self._doors.admits(peer_id)
 
     async def _answer(
@@ -215,10 +213,10 @@ class HivemindPeer:
         answered = False
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
-                request = await _read(reader, request_limit)
+                request = await read_framed(reader, request_limit)
             async with asyncio.timeout(ANSWER_SECONDS):
                 response = await handler(peer_id, request)
-                await _write(writer, response)
+                await write_framed(writer, response)
             self._bytes_in += len(request)
             self._bytes_out += len(response)
             answered = True
@@ -232,10 +230,10 @@ class HivemindPeer:
 
     async def connect(self, address: str) -> bool:
         """Dial a multiaddr that ends in /p2p/ID, and get to know its DHT node."""
-        parsed = _parsed(address)
-        if parsed is None:
+        place = parsed(address)
+        if place is None:
             return False
-        peer, where = parsed
+        peer, where = place
         request = control_messages.Request(
             type=control_messages.Request.CONNECT,
             connect=control_messages.ConnectRequest(
@@ -274,7 +272,7 @@ class HivemindPeer:
         found = []
         for each in answer.peers:
             peer_id = str(PeerID(each.id))
-            found.append((peer_id, next((_readable(a, peer_id) for a in each.addrs), "")))
+            found.append((peer_id, next((readable(a, peer_id) for a in each.addrs), "")))
         return found
 
     def export_records(self) -> list[tuple[bytes, str, bytes, float]]:
@@ -298,37 +296,3 @@ class HivemindPeer:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-def _parsed(address: str) -> tuple[Any, bytes] | None:
-    """Peer and place of a multiaddr that ends in /p2p/ID."""
-    peer_id = peer_id_in(address)
-    try:
-        peer = PeerID.from_base58(peer_id)
-        return peer, Multiaddr(address.removesuffix(f"/p2p/{peer_id}")).to_bytes()
-    except Exception:  # hivemind's parser raises what it likes
-        return None
-
-
-def _readable(address: bytes, peer_id: str) -> str:
-    """A multiaddr as text with the peer at its end, "" for forms that hivemind can't read."""
-    try:
-        text = str(Multiaddr(address))
-    except Exception:  # its parser raises what it likes
-        return ""
-    return text if text.endswith(f"/p2p/{peer_id}") else f"{text}/p2p/{peer_id}"
-
-
-async def _write(writer: asyncio.StreamWriter, message: bytes) -> None:
-    writer.write(len(message).to_bytes(_LENGTH_BYTES))
-    for start in range(0, len(message), _CHUNK_BYTES):
-        writer.write(message[start : start + _CHUNK_BYTES])
-        await writer.drain()
-    await writer.drain()
-
-
-async def _read(reader: asyncio.StreamReader, limit: int) -> bytes:
-    length = int.from_bytes(await reader.readexactly(_LENGTH_BYTES))
-    if length > limit:
-        raise ValueError("a message beyond its limit")
-    return await reader.readexactly(length)

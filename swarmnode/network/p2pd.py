@@ -24,6 +24,7 @@ from typing import Any, Final
 import structlog
 
 from swarmnode.network.doors import Doors
+from swarmnode.network.hivemind_calls import HandlerTasks, PendingCalls
 from swarmnode.network.light_hivemind import (
     P2P,
     Multiaddr,
@@ -114,29 +115,6 @@ def arguments(order: PeerOrder, identity: Path, control: Path) -> list[str]:
     return [f"-{name}={value}" for name, value in flags.items()]
 
 
-class _PendingCalls(dict[Any, asyncio.Future[Any]]):
-    """hivemind's calls that wait for an answer; one that was given up doesn't wait any more.
-
-    Without this an answer in the very moment of its timeout would end hivemind's reading of all
-    answers.
-    """
-
-    def __contains__(self, call: object) -> bool:
-        return super().__contains__(call) and not self[call].done()
-
-
-class _HandlerTasks(dict[Any, asyncio.Task[Any]]):
-    """hivemind's answers under way, each until it ends.
-
-    hivemind forgets to drop one that its asker cancels before it has begun, so that each such
-    message of a stranger would stay for ever.
-    """
-
-    def __setitem__(self, call: object, task: asyncio.Task[Any]) -> None:
-        super().__setitem__(call, task)
-        task.add_done_callback(lambda _: self.pop(call, None))
-
-
 class Daemon:
     """A running p2pd and hivemind's P2P on top of it; built by `start`."""
 
@@ -203,8 +181,8 @@ class Daemon:
         async with asyncio.timeout(2 * CONTROL_SECONDS):
             self.p2p = await Attached.replicate(Multiaddr(f"/unix{self._control}"))
         connection = self.p2p._client.control
-        connection._pending_calls = _PendingCalls()
-        connection._handler_tasks = _HandlerTasks()
+        connection._pending_calls = PendingCalls()
+        connection._handler_tasks = HandlerTasks()
         for work in (self._drain_output(), self._watch_child(), self._probe()):
             self._tasks.append(asyncio.create_task(work))
         for task in (connection._read_task, connection._write_task):

@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from swarmnode.clock import VirtualClock
 from swarmnode.network.allowance import REMEMBERED, Allowance, BytesByPeer, Rate
 from swarmnode.network.dht_messages import REQUEST_BYTES_MAX
-from swarmnode.network.dht_records import key_id
+from swarmnode.network.dht_records import AnnouncementValidator, key_id
+from swarmnode.network.dht_replica import BAD_RECORDS_MAX, VERIFIED_AT_ONCE, records_in
 from swarmnode.network.doors import HANG_UP_SECONDS, RUDE_MESSAGES, Doors, Limit, Limits
-from swarmnode.network.light_hivemind import CONNECTION_ERRORS, PeerID, dht_messages
-from swarmnode.network.p2pd import _HandlerTasks
+from swarmnode.network.hivemind_calls import HandlerTasks
+from swarmnode.network.light_hivemind import (
+    CONNECTION_ERRORS,
+    DictionaryDHTValue,
+    MSGPackSerializer,
+    PeerID,
+    dht_messages,
+)
 from swarmnode.network.peer import PeerUnreachable
+from swarmnode.network.shards import keys_of, subkey_of
 from swarmnode.network.whereabouts import NOTED_MAX, Whereabouts
 from swarmnode.prefixes import THROUGH_OTHERS
+from swarmproto import Announcement
 from tests.unit.dht_support import order, peers, record, run
+from tests.unit.network_made import SWARM
 from tests.unit.network_members import members, peer_id
 from tests.unit.network_time import FixedClock, in_virtual_time
 
@@ -243,7 +255,7 @@ def test_records_and_what_is_read_of_them_are_limited_by_prefix(tmp_path: Path) 
 
 def test_an_answer_that_its_asker_cancels_before_it_begins_is_not_kept() -> None:
     async def scenario() -> None:
-        tasks = _HandlerTasks()
+        tasks = HandlerTasks()
 
         async def answer() -> None:
             raise AssertionError("it has not begun")
@@ -255,3 +267,56 @@ def test_an_answer_that_its_asker_cancels_before_it_begins_is_not_kept() -> None
         assert not tasks
 
     asyncio.run(scenario())
+
+
+def _answered(records: list[tuple[str, bytes, float]]) -> object:
+    """A replica's answer with these records."""
+    dictionary = DictionaryDHTValue()
+    for subkey, value, expires in records:
+        dictionary.store(subkey, MSGPackSerializer.dumps(value), expires)
+    return dht_messages.FindResult(
+        type=dht_messages.FOUND_DICTIONARY, value=MSGPackSerializer.dumps(dictionary)
+    )
+
+
+def test_a_liars_answer_costs_few_verifications_and_pauses_between_them() -> None:
+    good = record(3)
+    place = key_id(good[0])
+    judged: list[str] = []
+    turns = 0
+
+    class Counting(AnnouncementValidator):
+        def _verify(self, key: bytes, subkey: str, value: bytes) -> Any:
+            judged.append(subkey)
+            return super()._verify(key, subkey, value)
+
+    def ids_of(opened: Announcement) -> frozenset[bytes]:
+        return frozenset(map(key_id, keys_of(opened)))
+
+    async def read(records: list[tuple[str, bytes, float]]) -> list[str]:
+        judged.clear()
+        validator = Counting(SWARM, ids_of, subkey_of, time.time)
+        answer = _answered(records)
+        return [subkey async for subkey, _ in records_in(answer, place, validator)]
+
+    async def scenario() -> None:
+        nonlocal turns
+        lies = [(f"{number:03d}", good[2][:-1] + b"x", good[3]) for number in range(255)]
+        assert await read([*lies, good[1:]]) == []
+        assert len(judged) == BAD_RECORDS_MAX
+        old = [(f"{number:03d}", good[2], time.time() - 1) for number in range(255)]
+        assert await read([*old, good[1:]]) == [good[1]], "those that are late are no liars"
+        honest = [record(number)[1:] for number in range(3, 67)]
+
+        async def others() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        beside = asyncio.ensure_future(others())
+        assert len(await read(honest)) == 64
+        beside.cancel()
+
+    asyncio.run(scenario())
+    assert turns >= 64 // VERIFIED_AT_ONCE

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from swarmnode.network import p2pd
+from swarmnode.network.hivemind_calls import PendingCalls
 from swarmnode.network.hivemind_dht import HivemindPeer
 from swarmnode.network.p2pd import PROBE_SECONDS, arguments
 from swarmnode.network.p2pd_files import socket_folder, sweep
@@ -169,7 +170,7 @@ def test_sockets_move_to_the_folder_for_temporary_files_where_their_path_is_too_
 
 def test_an_answer_to_a_call_that_was_given_up_waits_for_nobody() -> None:
     async def scenario() -> None:
-        calls = p2pd._PendingCalls()
+        calls = PendingCalls()
         calls["waiting"] = asyncio.Future()
         calls["given up"] = asyncio.Future()
         calls["given up"].cancel()
