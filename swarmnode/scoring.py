@@ -21,10 +21,8 @@ from functools import partial
 from typing import Any
 
 from swarmnode.process import Handlers, inherited_socket, serve_forked
-from swarmnode.rewards import VERIFIERS, sandbox, verify
+from swarmnode.rewards import sandbox, verify
 from swarmnode.rewards.client import Rejection
-from swarmnode.rewards.extraction import extract_answer
-from swarmnode.rewards.verifiers import GRID_BYTES
 from swarmnode.tasks import LEVELS, Catalogue, Instance, NoQuestion, TaskError
 from swarmnode.tasks.catalogue import EVALUATION_KEY, REFERENCE_SWARM
 
@@ -121,9 +119,7 @@ class Scoring:
 
     def _score(self, instance: Instance, text: str) -> float:
         question = instance.question
-        if question.task in VERIFIERS:
-            return self.verify(question.task, question.answer, instance.metadata, text)
-        return self.catalogue.native_score(instance, extract_answer(text, GRID_BYTES) or "")
+        return self.verify(question.task, question.answer, instance.metadata, text)
 
 
 def _fields(instance: Instance) -> list[object]:

@@ -1,11 +1,13 @@
-"""Our own verifiers of the paper's nine tasks: what a completion's answer is worth, in [0, 1].
+"""Our own verifiers: what a completion's answer is worth, in [0, 1].
+
+Those of the paper's nine tasks stand here, the others in `rewards.other_tasks`.
 
 They compare text and parse numbers whose characters and lengths were checked before; none
 evaluates text as code. They know the reference answer and the metadata of the question's
 regeneration (swarmnode/tasks/levels.py documents it), no peer's words but the completion.
 
-They agree with reasoning-gym's `score_answer` on the stripped answer, apart from the differences
-of this table. Each is deliberate and pays less than reasoning-gym does:
+The nine agree with reasoning-gym's `score_answer` on the stripped answer, apart from the
+differences of this table. Each is deliberate and pays less than reasoning-gym does:
 
 | difference          | tasks                      | reasoning-gym pays                            |
 |---------------------|----------------------------|-----------------------------------------------|
@@ -36,16 +38,14 @@ of this table. Each is deliberate and pays less than reasoning-gym does:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from types import MappingProxyType
 
 from swarmnode.logic import is_right_conclusion
 from swarmnode.rewards.extraction import extract_answer
-
-Metadata = Mapping[str, object]
-Verifier = Callable[[str, str, Metadata], float]
-"""(answer, reference answer, metadata) to a score in [0, 1]; raises for no answer text."""
+from swarmnode.rewards.other_tasks import verifier_of
+from swarmnode.rewards.same_answer import Metadata, Verifier
 
 ANSWER_BYTES = 1024
 GRID_BYTES = 4 * 1024
@@ -64,10 +64,12 @@ _FRACTION = re.compile(
 def verify(task: str, answer: str, metadata: Metadata, completion: str) -> float:
     """What `completion` is worth for a question with the reference `answer`, in [0, 1].
 
-    Pure, and finite for every completion text. Raises KeyError for a task outside VERIFIERS.
+    Pure, and finite for every completion text. A task outside VERIFIERS is taken for one of
+    reasoning-gym's others; which names exist is for the catalogue to say.
     """
-    verifier = VERIFIERS[task]
-    given = extract_answer(completion, GRID_BYTES if task in GRID_TASKS else ANSWER_BYTES)
+    verifier = VERIFIERS.get(task) or verifier_of(task)
+    short = task in VERIFIERS and task not in GRID_TASKS
+    given = extract_answer(completion, ANSWER_BYTES if short else GRID_BYTES)
     return verifier(given, answer.strip(), metadata) if given else 0.0
 
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import swarmproto
-from swarmnode.tasks import native
 from swarmnode.tasks.drafts import Draft
 from swarmnode.tasks.errors import NoQuestion
 from swarmnode.tasks.registry import source_of
@@ -37,7 +36,7 @@ class Instance:
 
     question: Question
     metadata: Mapping[str, object]
-    """The keys of the contract in swarmnode/tasks/levels.py; none at level default."""
+    """The keys of the contract in swarmnode/tasks/levels.py or, at level default, in native.py."""
     held_out: bool
     seed: int
     """The stream's seed, which stays in this process."""
@@ -121,14 +120,6 @@ class Catalogue:
             for instance in instances
         ]
         return swarmproto.fingerprint(task, level, pairs)
-
-    def native_score(self, instance: Instance, text: str) -> float:
-        """reasoning-gym's own score in [0, 1] of an answer to a question at level default.
-
-        Raises RefusedTask for the nine tasks, which have verifiers of ours, and for refused ones.
-        """
-        question = instance.question
-        return native.score(question.task, question.level, instance.seed, question.index, text)
 
     def _collect(
         self,

@@ -1,33 +1,67 @@
-"""reasoning-gym's other tasks, made and scored by reasoning-gym itself at level `default`.
+"""reasoning-gym's other tasks, made by reasoning-gym at level `default` and verified by us.
 
-Scorers run in the scorer process's sandbox, on a copy of the entry made for the call, so that a
-scorer which changes its entry does no harm. Entries are kept for a while: some take a tenth of a
-second to make, and a group has many completions. Knows no levels of ours.
+Of an entry nothing is kept but the texts and, where a puzzle has several right answers, the data
+that its verifier in swarmnode/rewards/puzzles.py plays an answer through. reasoning-gym's scorer
+sees its own reference answer alone, never a peer's text: where it does not pay that in full, the
+index has no question. Knows no levels of ours.
+
+Metadata contract:
+
+| task                  | metadata                                                               |
+|-----------------------|------------------------------------------------------------------------|
+| cryptarithm           | words: list[str], the summands; result: str, in capital letters        |
+| jugs                  | capacities: list[int]; target: int                                     |
+| kakurasu              | row_sums, column_sums: list[int]                                       |
+| palindrome_generation | letters: list[str]                                                     |
+| shortest_path         | matrix: list[list[str]], cells * # O X                                 |
+| tower_of_hanoi        | disks, pegs, start, goal: int; pegs are numbered from 1                |
+| any other             | none                                                                   |
 """
 
 from __future__ import annotations
 
-import copy
-import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 from swarmnode.tasks.drafts import Draft
-from swarmnode.tasks.errors import RefusedTask
-from swarmnode.tasks.other_tasks import DEFAULT, ENABLED
 from swarmnode.tasks.reasoning_gym_source import (
     GENERATION_ERRORS,
     create_dataset,
     plain_surroundings,
 )
 
-SCORED_CHARACTERS = 4096
-"""A longer answer scores 0."""
-
 CACHED_DATASETS = 64
-CACHED_ENTRIES = 256
 RIGHT = 0.99
+
+_Kept = Callable[[Mapping[str, Any]], Mapping[str, object]]
+KEPT: Mapping[str, _Kept] = MappingProxyType(
+    {
+        "cryptarithm": lambda theirs: {
+            "words": theirs["words_letters"],
+            "result": theirs["result_letters"],
+        },
+        "jugs": lambda theirs: {
+            "capacities": theirs["puzzle"]["jug_capacities"],
+            "target": theirs["puzzle"]["target"],
+        },
+        "kakurasu": lambda theirs: {
+            "row_sums": theirs["row_sums"],
+            "column_sums": theirs["col_sums"],
+        },
+        "palindrome_generation": lambda theirs: {"letters": theirs["letters"]},
+        "shortest_path": lambda theirs: {"matrix": theirs["matrix"]},
+        "tower_of_hanoi": lambda theirs: {
+            "disks": theirs["num_disks"],
+            "pegs": theirs["num_pegs"],
+            "start": theirs["start_peg"],
+            "goal": theirs["target_peg"],
+        },
+    }
+)
+"""What a verifier needs of reasoning-gym's metadata."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,43 +73,25 @@ class NativeSource:
     def draft(self, seed: int, index: int) -> Draft | None:
         """See DraftSource; None unless reasoning-gym pays its own reference answer in full."""
         with plain_surroundings():
+            dataset = _dataset(self.task, seed)
             try:
-                entry = _entry(self.task, seed, index)
+                entry = dataset[index]
             except GENERATION_ERRORS:
                 return None
-            answer = entry["answer"]
-            if not isinstance(answer, str) or _score(self.task, seed, index, answer) < RIGHT:
+            text, answer = entry["question"], entry["answer"]
+            metadata = KEPT[self.task](entry["metadata"]) if self.task in KEPT else {}
+            # Last, since some scorers change the entry.
+            if not isinstance(answer, str) or not _pays(dataset, entry):
                 return None
-        return Draft(entry["question"], answer, {})
+        return Draft(text, answer, metadata)
 
 
-def score(task: str, level: str, seed: int, index: int, text: str) -> float:
-    """reasoning-gym's score in [0, 1] of an answer; 0 where its scorer fails or gives no number.
-
-    Raises RefusedTask unless the task is enabled at level default.
-    """
-    if task not in ENABLED or level != DEFAULT:
-        raise RefusedTask(f"{task}:{level} is not scored by reasoning-gym; use our verifier")
-    answer = text.strip()
-    if len(answer) > SCORED_CHARACTERS:
-        return 0.0
-    with plain_surroundings():
-        return _score(task, seed, index, answer)
-
-
-def _score(task: str, seed: int, index: int, answer: str) -> float:
-    entry = copy.deepcopy(_entry(task, seed, index))
+def _pays(dataset: Any, entry: Any) -> bool:
     try:
-        value = float(_dataset(task, seed).score_answer(answer, entry))
+        return bool(dataset.score_answer(entry["answer"].strip(), entry) >= RIGHT)
     except Exception:
-        # Foreign scorers raise whatever a hostile text provokes; all of it means "not solved".
-        return 0.0
-    return min(1.0, max(0.0, value)) if math.isfinite(value) else 0.0
-
-
-@lru_cache(CACHED_ENTRIES)
-def _entry(task: str, seed: int, index: int) -> Any:
-    return _dataset(task, seed)[index]
+        # Whatever a foreign scorer raises at its own answer: there is no question to be asked.
+        return False
 
 
 @lru_cache(CACHED_DATASETS)

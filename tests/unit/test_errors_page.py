@@ -17,7 +17,6 @@ from swarmnode.cli.exits import Exit
 PACKAGE = Path(swarmnode.__file__).parent
 PAGE = (PACKAGE.parent / "docs" / "errors.md").read_text(encoding="utf-8")
 INTERNAL = (
-    "is not scored by reasoning-gym",  # the scorer asks only where it is
     "has no question at index",  # stays in the scorer
     "ask for fewer or take another level",  # stays in the scorer
     "is no JSON value",  # a fault of ours

@@ -10,19 +10,10 @@ from hypothesis import strategies as st
 
 from swarmnode.logic import JOINT_LITERALS
 from swarmnode.rewards import VERIFIERS, verify
-from swarmnode.rewards.verifiers import Metadata
+from swarmnode.rewards.other_tasks import OTHER_VERIFIERS
+from swarmnode.rewards.same_answer import Metadata
+from tests.security.reward_corpus import NONSENSE
 from tests.unit.rewards_entries import TASKS, entries, our_score
-
-NONSENSE = [
-    "", " ", "\n", ".", ",", "-", "+", "/", "e", "1e", "$", "$$", "()", "[]", "[[]]", "[[", "{}",
-    "NaN", "nan", "sNaN", "-nan", "inf", "-inf", "Infinity", "∞", "1e999999", "-1e999999", "1e99",
-    "1e-99", "0/0", "1/0", "0x10", "1_0", "٣", "９", "²", "½", "None", "null", "True", "False",
-    "I don't know", "answer", "the answer is right", "<answer>", "</answer>", "x", "?", "∨", "¬",
-    "P ∨ ¬P", "(P → P)", "P ↔ P", "¬(P ∧ ¬P)", "\\frac{}{}", "\\frac", "\\dfrac{0}{0}",
-    "\x00", "\ud800", "😀", "\u202e1", "\x1b[2J", "9" * 400, "-" * 400, "0" * 1000, "1" * 20000,
-    "(" * 1000, "(" * 500 + "P" + ")" * 500, "¬" * 3000, "¬" * 3000 + "P", "[" * 4000, "{" * 4000,
-    "P ∧ " * 250 + "P", "1/" * 500, "<answer>" * 2000, "<answer>" * 2000 + "</answer>",
-]  # fmt: skip
 
 JOINT: Metadata = {
     "rule": JOINT_LITERALS,
@@ -111,7 +102,6 @@ def test_a_decimal_is_right_within_its_tolerance(
     assert verify("decimal_arithmetic", answer, metadata, given_answer) == score
 
 
-def test_the_nine_tasks_have_a_verifier_and_no_other_task_has() -> None:
+def test_the_nine_tasks_have_a_verifier_here_and_no_other_task_has() -> None:
     assert set(VERIFIERS) == set(TASKS)
-    with pytest.raises(KeyError):
-        verify("countdown", "1", {}, "1")
+    assert not set(OTHER_VERIFIERS) & set(TASKS)

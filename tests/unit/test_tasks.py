@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import decimal
-import hashlib
-import json
-import os
 import subprocess
 import sys
-from itertools import islice
 
 import pytest
 
@@ -26,49 +22,11 @@ from swarmnode.tasks import (
     UnknownTask,
     baseline,
     check,
-    levels_of,
 )
-
-SWARM = hashlib.sha256(b"a swarm").digest()
-KEY = hashlib.sha256(b"a peer").digest()
-ALL_LEVELS = [(task, level) for task in LEVELS for level in LEVELS[task]]
-OTHERS = [("chain_sum", DEFAULT), ("string_splitting", DEFAULT), ("gcd", DEFAULT)]
-
-SAMPLE_IN_ANOTHER_PROCESS = """
-import hashlib, json, sys
-from tests.unit.test_tasks import ALL_LEVELS, OTHERS, described
-print(json.dumps([described(task, level) for task, level in ALL_LEVELS + OTHERS]))
-"""
+from tests.security.entry_digests import KEY, NINE, SWARM, described
 
 
-def described(task: str, level: str) -> list[object]:
-    """A digest of questions, answers and metadata far apart in a stream, and the fingerprint."""
-    catalogue = Catalogue(SWARM)
-    digest = hashlib.sha256()
-    for index in (0, 1, 2, 500, 10**6, 2**32 - 1):
-        try:
-            instance = catalogue.question(KEY, task, level, index)
-        except NoQuestion:
-            continue
-        question = instance.question
-        told = [question.text, question.answer, instance.metadata, instance.held_out]
-        digest.update(json.dumps(told, sort_keys=True).encode())
-    return [task, level, digest.hexdigest(), catalogue.fingerprint(task, level).hex()]
-
-
-def test_questions_are_the_same_in_another_process_with_another_hash_seed() -> None:
-    output = subprocess.run(
-        [sys.executable, "-c", SAMPLE_IN_ANOTHER_PROCESS],
-        env={**os.environ, "PYTHONHASHSEED": "4242"},
-        capture_output=True,
-        check=True,
-        text=True,
-        timeout=100,
-    ).stdout
-    assert json.loads(output) == [described(task, level) for task, level in ALL_LEVELS + OTHERS]
-
-
-@pytest.mark.parametrize(("task", "level"), ALL_LEVELS)
+@pytest.mark.parametrize(("task", "level"), NINE)
 def test_a_question_depends_on_swarm_key_task_level_and_index(task: str, level: str) -> None:
     texts = {
         Catalogue(swarm).question(key, task, level, index).question.text
@@ -84,7 +42,7 @@ def _indices_with_questions(task: str, level: str, swarm: bytes, key: bytes) -> 
     return [instance.question.index for instance in instances]
 
 
-@pytest.mark.parametrize(("task", "level"), ALL_LEVELS)
+@pytest.mark.parametrize(("task", "level"), NINE)
 def test_no_held_out_question_is_drawn_or_warm_started_on(task: str, level: str) -> None:
     catalogue = Catalogue(SWARM)
     drawn, next_index = catalogue.draw(KEY, task, level, 0, 60)
@@ -95,7 +53,7 @@ def test_no_held_out_question_is_drawn_or_warm_started_on(task: str, level: str)
     assert next_index == drawn[-1].question.index + 1
 
 
-@pytest.mark.parametrize(("task", "level"), ALL_LEVELS)
+@pytest.mark.parametrize(("task", "level"), NINE)
 def test_evaluation_questions_are_held_out_and_distinct(task: str, level: str) -> None:
     instances = Catalogue(SWARM).held_out(task, level, 20)
     texts = {instance.question.text for instance in instances}
@@ -104,7 +62,7 @@ def test_evaluation_questions_are_held_out_and_distinct(task: str, level: str) -
     assert instances == Catalogue(KEY).held_out(task, level, 20)
 
 
-@pytest.mark.parametrize(("task", "level"), ALL_LEVELS)
+@pytest.mark.parametrize(("task", "level"), NINE)
 def test_the_reference_answer_is_right_for_our_verifier(task: str, level: str) -> None:
     instances, _ = Catalogue(SWARM).draw(KEY, task, level, 0, 100)
     for instance in instances:
@@ -133,8 +91,8 @@ def test_easy_levels_have_at_least_1000_distinct_questions(task: str) -> None:
 
 
 def test_fingerprints_differ_between_levels_and_not_between_swarms() -> None:
-    fingerprints = {Catalogue(SWARM).fingerprint(task, level) for task, level in ALL_LEVELS}
-    assert len(fingerprints) == len(ALL_LEVELS)
+    fingerprints = {Catalogue(SWARM).fingerprint(task, level) for task, level in NINE}
+    assert len(fingerprints) == len(NINE)
     assert Catalogue(KEY).fingerprint("bf", EASY) in fingerprints
 
 
@@ -167,22 +125,6 @@ def test_every_task_of_reasoning_gym_is_a_task_of_ours_enabled_or_refused() -> N
 
     assert set(DATASETS) == {*LEVELS, *ENABLED, *REFUSED}
     assert len(DATASETS) == len(LEVELS) + len(ENABLED) + len(REFUSED)
-
-
-@pytest.mark.parametrize(("task", "level"), OTHERS)
-def test_other_tasks_are_scored_by_reasoning_gym(task: str, level: str) -> None:
-    catalogue = Catalogue(SWARM)
-    (instance,), _ = catalogue.draw(KEY, task, level, 0, 1)
-    assert levels_of(task) == (DEFAULT,)
-    assert catalogue.native_score(instance, f" {instance.question.answer}\n") == 1.0
-    assert catalogue.native_score(instance, "certainly not") < 0.5
-    assert catalogue.native_score(instance, "9" * 100_000) == 0.0
-
-
-def test_the_nine_tasks_are_never_scored_by_reasoning_gym() -> None:
-    catalogue = Catalogue(SWARM)
-    with pytest.raises(RefusedTask, match="use our verifier"):
-        catalogue.native_score(catalogue.question(KEY, "binary_matrix", EASY, 0), "exit(3)")
 
 
 def test_generation_leaves_stdout_and_the_decimal_context_alone(
@@ -218,16 +160,8 @@ def test_names_and_baselines_are_known_without_reasoning_gym() -> None:
 
 
 def test_every_level_has_a_published_baseline_and_easy_ones_are_at_most_a_tenth() -> None:
-    for task, level in ALL_LEVELS:
+    for task, level in NINE:
         success = baseline(task, level)
         assert success is not None
         assert level != EASY or success <= 0.1, (task, success)
     assert baseline("gcd", DEFAULT) is None
-
-
-def test_enabled_tasks_score_their_own_answers() -> None:
-    catalogue = Catalogue(SWARM)
-    quick = sorted(ENABLED - {"zebra_puzzles", "sudoku", "mini_sudoku"})
-    for task in islice(quick, 0, None, 4):
-        (instance,), _ = catalogue.draw(KEY, task, DEFAULT, 0, 1)
-        assert catalogue.native_score(instance, instance.question.answer) >= 0.99

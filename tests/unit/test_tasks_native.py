@@ -1,4 +1,4 @@
-"""reasoning-gym's other tasks: what a group's scoring costs, and what scorers can't change."""
+"""reasoning-gym's other tasks: which entries become questions, and what is kept of them."""
 
 from __future__ import annotations
 
@@ -6,40 +6,47 @@ from typing import Any
 
 import pytest
 
-from swarmnode.tasks import DEFAULT, ENABLED, REFUSED, native
+from swarmnode.tasks import ENABLED, REFUSED, native
 
 SEED = 2**62 + 77
 
 
-class Spoiling:
-    """A dataset that counts what it makes and spoils the entry that it scores."""
+class Listed:
+    """A dataset of entries whose own scorer says what it is told to."""
 
-    def __init__(self) -> None:
-        self.made = 0
+    def __init__(self, score: object) -> None:
+        self.score = score
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        self.made += 1
-        return {"question": f"{index}?", "answer": str(index), "metadata": {"right": [str(index)]}}
+        return {"question": f"{index}?", "answer": f"{index}", "metadata": {"secret": index}}
 
-    def score_answer(self, answer: str, entry: dict[str, Any]) -> float:
-        right = entry["metadata"]["right"].pop()
-        return float(answer == right)
+    def score_answer(self, answer: str, entry: dict[str, Any]) -> Any:
+        entry["question"] = "spoilt"
+        if isinstance(self.score, Exception):
+            raise self.score
+        return self.score
 
 
-def test_a_group_costs_one_generation_and_its_scorer_cannot_change_the_entry(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    dataset = Spoiling()
-    monkeypatch.setattr(native, "_dataset", lambda task, seed: dataset)
+def test_an_entry_becomes_a_question_without_its_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "_dataset", lambda task, seed: Listed(1.0))
     draft = native.NativeSource("gcd").draft(SEED, 4)
     assert draft is not None
-    assert (draft.text, draft.answer) == ("4?", "4")
-    scores = [native.score("gcd", DEFAULT, SEED, 4, text) for text in ("4", "5", "4 ", "", "4")]
-    assert scores == [1.0, 0.0, 1.0, 0.0, 1.0]
-    assert dataset.made == 1
+    assert (draft.text, draft.answer, dict(draft.metadata)) == ("4?", "4", {})
+
+
+@pytest.mark.parametrize("score", [0.98, 0.0, float("nan"), None, ValueError(), RecursionError()])
+def test_an_answer_that_its_own_scorer_does_not_pay_is_no_question(
+    score: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native, "_dataset", lambda task, seed: Listed(score))
+    assert native.NativeSource("gcd").draft(SEED, 4) is None
 
 
 @pytest.mark.parametrize("task", ["futoshiki", "sokoban", "quantum_lock"])
 def test_tasks_whose_questions_outlast_the_scorers_patience_are_refused(task: str) -> None:
     assert task not in ENABLED
     assert "longer than the scorer waits" in REFUSED[task]
+
+
+def test_only_tasks_that_exist_keep_data_for_their_verifier() -> None:
+    assert set(native.KEPT) <= ENABLED

@@ -1,8 +1,14 @@
-"""Nothing that a peer claims decides a score: questions and answers are our own regeneration's."""
+"""M3: nothing that a peer claims decides a score. Questions and answers are our own regeneration's,
+which is the same in every process.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -14,6 +20,7 @@ from swarmnode.scoring import Scoring
 from swarmnode.tasks import Catalogue, Instance, NoQuestion
 from swarmnode.tasks.catalogue import REFERENCE_SWARM
 from swarmnode.types import Completion
+from tests.security.entry_digests import everything
 from tests.security.scorer_support import (
     NINE,
     PUBLIC_KEY,
@@ -26,6 +33,19 @@ from tests.security.scorer_support import (
 CATALOGUE = Catalogue(SWARM_ID)
 SCORING = Scoring(CATALOGUE, Catalogue(REFERENCE_SWARM), verify)
 ZERO = [0.0]
+
+
+def test_questions_are_the_same_in_a_process_with_other_surroundings() -> None:
+    surroundings = {"PYTHONHASHSEED": "4242", "TZ": "Pacific/Kiritimati", "LC_ALL": "C.UTF-8"}
+    output = subprocess.run(
+        [sys.executable, "-m", "tests.security.entry_digests"],
+        env={**os.environ, **surroundings},
+        capture_output=True,
+        check=True,
+        text=True,
+        timeout=100,
+    ).stdout
+    assert json.loads(output) == everything()
 
 
 def drawn(task: str = "bf") -> Instance:
