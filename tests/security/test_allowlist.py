@@ -75,7 +75,7 @@ class Untouched:
     """Rewards that must not be asked."""
 
     async def score_external(
-        self, groups: Sequence[Group]
+        self, groups: Sequence[Group], prefix: str = ""
     ) -> tuple[Sequence[Scored], Sequence[Reason]]:
         raise AssertionError(f"{groups[0].question.task} reached the scorer")
 
