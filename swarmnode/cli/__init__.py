@@ -66,5 +66,8 @@ def main() -> None:
 
 
 def _end(line: str, code: Exit) -> NoReturn:
-    sys.stderr.write(f"swarmnode: {line}\n")
+    from swarmnode.observe.words import plain
+
+    # What a child or a peer said may stand in it.
+    sys.stderr.write(f"swarmnode: {plain(line)}\n")
     sys.exit(code)

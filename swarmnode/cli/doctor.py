@@ -30,6 +30,10 @@ def doctor(
         str | None,
         typer.Option(help="A model whose need of memory is estimated; see docs/models.md."),
     ] = None,
+    net: Annotated[
+        bool,
+        typer.Option("--net", help="Also what the running node has open to other machines."),
+    ] = False,
     assignment: Assignments = None,
     config: Config = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
@@ -47,6 +51,8 @@ def doctor(
     found += unreadable
     addresses = list(dict.fromkeys([*network.bootstrap, *(bootstrap or []), *addresses]))
     found = [*checks(examine(home, network.listen, addresses, status)), *found]
+    if net:
+        found += _exposure(status)
     if model:
         found.append(_model(settings))
     if as_json:
@@ -71,6 +77,21 @@ def _running(home: Home) -> tuple[StatusDocument | None, list[Check]]:
     except (SocketError, StatusError) as error:
         fix = "If it stays so, end the node and start it again."
         return None, [Check("status-socket", Result.FAILED, plain(str(error)), fix)]
+
+
+def _exposure(status: StatusDocument | None) -> list[Check]:
+    """What the node's processes have open, by the system's own word."""
+    import psutil
+
+    from swarmnode.doctor import Check, Result, exposure_checks, exposure_of
+
+    ids = {each.name: each.process_id for each in status.processes} if status else {}
+    daemon = ids.get("daemon")
+    try:
+        return exposure_checks(exposure_of(daemon) if daemon else None)
+    except psutil.Error as error:
+        fix = "Run it as the user whose node it is."
+        return [Check("open-to-others", Result.WARNING, str(error), fix)]
 
 
 def _model(settings: Settings) -> Check:
@@ -126,15 +147,16 @@ def _show(found: Sequence[Check]) -> None:
     from rich.text import Text
 
     from swarmnode.doctor import Result
-    from swarmnode.observe.words import counted
+    from swarmnode.observe.words import counted, plain
 
     colours = {Result.OK: "green", Result.WARNING: "yellow", Result.FAILED: "bold red"}
     table = Table.grid(padding=(0, 2))
     for each in found:
-        text = Text(each.found)
+        text = Text(plain(each.found))
         if each.fix:
-            text.append(f"\n{each.fix}", style="dim")
-        table.add_row(Text(each.result.value, style=colours[each.result]), Text(each.name), text)
+            text.append(f"\n{plain(each.fix)}", style="dim")
+        result = Text(each.result.value, style=colours[each.result])
+        table.add_row(result, Text(plain(each.name)), text)
     console = Console(file=sys.stdout, highlight=False)
     console.print(table)
     counts = {result: sum(each.result is result for each in found) for result in Result}

@@ -6,5 +6,17 @@ running node is passed in.
 
 from swarmnode.doctor.checks import Check, Result, checks, healthy
 from swarmnode.doctor.examine import Dialled, MachineFacts, examine
+from swarmnode.doctor.exposure import Exposure, exposure_checks, exposure_of
 
-__all__ = ["Check", "Dialled", "MachineFacts", "Result", "checks", "examine", "healthy"]
+__all__ = [
+    "Check",
+    "Dialled",
+    "Exposure",
+    "MachineFacts",
+    "Result",
+    "checks",
+    "examine",
+    "exposure_checks",
+    "exposure_of",
+    "healthy",
+]
