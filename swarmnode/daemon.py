@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -182,7 +181,7 @@ class _Life:
             max((one.number for one in stored), default=0),
         )
         self._node = self._vitals.node = build_node(settings, policy, around)
-        self._guarding = Guarding(self._node.guard_rails, self._keeper)
+        self._guarding = Guarding(self._node.guard_rails, self._node.parts.bounds, self._keeper)
         saved = await self._keeper.start()
         self._guarding.restore(saved)
         learned = scheduler_of(saved)
@@ -199,7 +198,7 @@ class _Life:
         """Round 0: what the policy can do before its first round."""
         evaluation = await self._examiner.examine(self._node.policy, self._clock, lambda: 0.0)
         nothing, now = TaskRewards({}), self._clock.now()
-        report = RoundReport(0, 0, now, nothing, nothing, evaluation)
+        report = self._node.examined(RoundReport(0, 0, now, nothing, nothing), evaluation)
         self._vitals.evaluation = evaluation
         self._store.record_round(0, now, report_as_json(report))
         log.info("start", held_out=round(evaluation.held_out.mean, 3))
@@ -278,7 +277,7 @@ class _Life:
         if number % self._plan.settings.evaluation.every_rounds and number != self._plan.rounds:
             return report
         evaluation = await self._examiner.examine(self._node.policy, self._clock, lambda: 0.0)
-        return replace(report, evaluation=evaluation)
+        return self._node.examined(report, evaluation)
 
     def _ended(self, report: RoundReport, started: float) -> None:
         now = self._clock.now()

@@ -1,7 +1,8 @@
-"""What a daemon does about its guard-rails: it tells of them, and takes the policy back.
+"""What a daemon does about what watches its rounds: it tells of it, and takes the policy back.
 
-The last good checkpoint is the newest one, since none is written while something is wrong and the
-policy may go back.
+That is the guard-rails, and the bounds of what peers' groups may do, whose fallback is told of and
+kept with checkpoints in the same way. The last good checkpoint is the newest one, since none is
+written while something is wrong and the policy may go back.
 """
 
 from __future__ import annotations
@@ -14,25 +15,31 @@ from swarmnode.guard_rails import Rails
 from swarmnode.keeper import PolicyKeeper
 from swarmnode.observe.guard_warnings import alarms_of
 from swarmnode.process import ChildError
+from swarmnode.selection.bounds import ExternalBounds
 from swarmnode.types import RoundReport
 
 _KEPT = "guard_rails"
+_KEPT_BOUNDS = "external_bounds"
 
 log = structlog.get_logger()
 
 
 class Guarding:
-    """The guard-rails of a node's rounds and the keeper of its policy."""
+    """The guard-rails and bounds of a node's rounds and the keeper of its policy."""
 
-    def __init__(self, rails: Rails, keeper: PolicyKeeper) -> None:
+    def __init__(self, rails: Rails, bounds: ExternalBounds, keeper: PolicyKeeper) -> None:
         self._rails = rails
+        self._bounds = bounds
         self._keeper = keeper
         self._told: dict[str, bool] = {}
         """Whether critical, by what the log told of last."""
+        self._fallen = False
+        """Whether the log told of a fallback last."""
 
     def restore(self, extra: Any) -> None:
         """Go on from what a checkpoint kept; None begins anew."""
         self._rails.restore((extra or {}).get(_KEPT))
+        self._bounds.restore((extra or {}).get(_KEPT_BOUNDS))
 
     async def after(self, report: RoundReport) -> bool:
         """Look at a round that ended; whether the policy was taken back to what is on disk."""
@@ -47,7 +54,21 @@ class Guarding:
                     critical=alarm.critical,
                 )
         self._told = {name: alarm.critical for name, alarm in alarms.items()}
+        self._tell_of_fallback(report)
         return self._rails.wants_back and await self._back()
+
+    def _tell_of_fallback(self, report: RoundReport) -> None:
+        fallen = report.metrics.get("fallback/active", 0.0) > 0.0
+        if fallen and not self._fallen:
+            log.warning(
+                "fallback: own groups alone",
+                held_out_lost=round(report.metrics["fallback/drop"], 3),
+                deviations=round(report.metrics["fallback/deviations"], 1),
+                evaluations=int(report.metrics["fallback/evaluations_left"]),
+            )
+        elif self._fallen and not fallen:
+            log.info("fallback ends: peers' groups are trained on again")
+        self._fallen = fallen
 
     async def _back(self) -> bool:
         try:
@@ -67,5 +88,9 @@ class Guarding:
         return self._rails.may_save
 
     async def save(self, extra: dict[str, Any]) -> bool:
-        """Write a checkpoint with the baselines; whether it was written."""
-        return await self._keeper.save({**extra, _KEPT: self._rails.to_values()})
+        """Write a checkpoint with the baselines and the fallback; whether it was written."""
+        watching = {
+            _KEPT: self._rails.to_values(),
+            _KEPT_BOUNDS: self._bounds.to_values(),
+        }
+        return await self._keeper.save({**extra, **watching})

@@ -24,11 +24,12 @@ from swarmnode.round import Parts
 from swarmnode.scheduling.tasks import TaskScheduler
 from swarmnode.scored import NodeRewards
 from swarmnode.selection.admission import AdmissionRules, Reason
+from swarmnode.selection.bounds import ExternalBounds
 from swarmnode.selection.filters import Filter, draw_rule, load_filter
 from swarmnode.selection.pool import Pool
 from swarmnode.selection.remembered import Remembered
 from swarmnode.selection.standing import Standing
-from swarmnode.types import RoundReport
+from swarmnode.types import Evaluation, RoundReport
 from swarmproto import ANNOUNCEMENT_BYTES_MAX, SwarmRules
 
 
@@ -108,6 +109,14 @@ class Node:
         if isinstance(self.incoming, Collector):
             self.incoming.stop()
 
+    def examined(self, report: RoundReport, evaluation: Evaluation) -> RoundReport:
+        """The report with how the policy did on held-out questions after that round.
+
+        What follows from it for peers' groups holds from the next round on.
+        """
+        told = self.parts.bounds.examined(evaluation)
+        return replace(report, evaluation=evaluation, metrics={**report.metrics, **told})
+
     def with_traffic(self, report: RoundReport) -> RoundReport:
         """The report with what was dropped since the last one, and moved since the start."""
         total = Counter({reason.value: count for reason, count in self.incoming.dropped.items()})
@@ -127,7 +136,8 @@ def build_node(settings: Settings, policy: RemotePolicy, around: Surroundings) -
     source = selection.external_source
     chosen_by = load_filter(selection.filter, draw_rule(selection.draw))
     pool = Pool(
-        capacity=selection.pool_groups,
+        # Without room nothing is fetched, and all that is looked for is another node with our key.
+        capacity=0 if settings.policy.external == "off" else selection.pool_groups,
         age_seconds=selection.pool_age_seconds,
         replay=source == "own_past",
     )
@@ -156,12 +166,23 @@ def build_node(settings: Settings, policy: RemotePolicy, around: Surroundings) -
         outgoing=own_past if source == "own_past" else publisher,
         pool=pool,
         chosen_by=chosen_by,
+        bounds=_bounds(settings),
         guard_rails=guard_rails,
         clock=around.clock,
         rng=random.Random(f"{around.seed}/node/{around.number}"),
     )
     return Node(
         parts, policy, publisher, incoming, rewards, guard_rails, scheduler, around.transport
+    )
+
+
+def _bounds(settings: Settings) -> ExternalBounds:
+    return ExternalBounds(
+        settings.selection,
+        use=settings.policy.external,
+        share=settings.selection.external_share(settings.rounds),
+        positive=settings.training.external_advantage == "positive",
+        longest=settings.policy.new_tokens,
     )
 
 

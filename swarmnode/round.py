@@ -15,8 +15,9 @@ from typing import Literal, Protocol
 
 from swarmnode.clock import Clock
 from swarmnode.config.rounds import Rounds
+from swarmnode.selection.bounds import ExternalBounds
 from swarmnode.selection.filters import Filter
-from swarmnode.selection.mix import select
+from swarmnode.selection.mix import Mix, select
 from swarmnode.selection.pool import Pool
 from swarmnode.types import Group, Question, RoundReport, Scored, TaskRewards, Trained
 
@@ -44,8 +45,11 @@ class Policy(Protocol):
     async def generate(self, questions: Sequence[Question], completions: int) -> Sequence[Group]:
         """`completions` sampled answers to each question."""
 
-    async def train(self, groups: Sequence[Scored]) -> Trained:
-        """One policy-gradient step on these groups."""
+    async def lengths(self, groups: Sequence[Scored]) -> Sequence[Sequence[int]]:
+        """Tokens of each completion of peers' groups, in the policy's own tokenizer."""
+
+    async def train(self, groups: Sequence[Scored], watched: Sequence[Scored] = ()) -> Trained:
+        """One policy-gradient step on these groups; `watched` ones are only measured."""
 
 
 class Rewards(Protocol):
@@ -89,6 +93,7 @@ class Parts:
     outgoing: Outgoing
     pool: Pool
     chosen_by: Filter
+    bounds: ExternalBounds
     guard_rails: GuardRails
     clock: Clock
     rng: random.Random
@@ -121,19 +126,14 @@ async def answer(node: Parts) -> Sequence[Scored]:
 
 async def learn(node: Parts, number: int, local: Sequence[Scored]) -> RoundReport:
     """Mix local with external groups into T and take a policy-gradient step on it."""
-    own, external = select(
-        [scored for scored in local if scored.live or not node.rounds.dynamic_sampling],
-        node.pool.fresh(node.clock.now()),
-        local_count=node.rounds.local_groups_per_round,
-        external_count=node.rounds.external_groups_per_round,
-        chosen_by=node.chosen_by,
-        rng=node.rng,
-    )
-    node.pool.take(external)
-    training_set = (*own, *external)
+    mix = await mixed(node, local)
+    external = node.bounds.trained(mix.external)
+    training_set = (*mix.own, *external)
     watched = node.guard_rails.watch(local)
     permitted = node.guard_rails.permitted(training_set)
-    trained = None if permitted is None else await node.policy.train(permitted)
+    trained = None
+    if permitted is not None:
+        trained = await node.policy.train(permitted, () if external else mix.external)
     told = None if trained is None else trained.metrics
     scheduled = node.scheduler.update(local)
     return RoundReport(
@@ -145,7 +145,8 @@ async def learn(node: Parts, number: int, local: Sequence[Scored]) -> RoundRepor
         metrics={
             **(told or {}),
             **generation_metrics(local),
-            **mix_metrics(own, external, len(node.pool), node.clock.now()),
+            **mix_metrics(mix.own, external, len(node.pool), node.clock.now()),
+            **node.bounds.figures(),
             **scheduled,
             **watched,
             **node.guard_rails.heard(told),
@@ -153,6 +154,23 @@ async def learn(node: Parts, number: int, local: Sequence[Scored]) -> RoundRepor
         sources=Counter(scored.group.publisher[:8].hex() for scored in external),
         trained=() if trained is None else trained.groups,
     )
+
+
+async def mixed(node: Parts, local: Sequence[Scored]) -> Mix:
+    """Choose I own groups and up to J external ones, within the bounds of what strangers may do."""
+    candidates = node.pool.fresh(node.clock.now()) if node.rounds.external_groups_per_round else ()
+    node.bounds.measure(candidates, await node.policy.lengths(candidates))
+    mix = select(
+        [scored for scored in local if scored.live or not node.rounds.dynamic_sampling],
+        candidates,
+        local_count=node.rounds.local_groups_per_round,
+        external_count=node.rounds.external_groups_per_round,
+        chosen_by=node.chosen_by,
+        bounds=node.bounds,
+        rng=node.rng,
+    )
+    node.pool.take((*mix.external, *mix.refused))
+    return mix
 
 
 def wants_more(local: Sequence[Scored], rounds: Rounds) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import compress
 from pathlib import Path
@@ -37,9 +37,9 @@ from swarmnode.policy.weights import WeightsCache
 from swarmnode.process import Handlers, inherited_socket, serve
 from swarmnode.rewards.channels import Paid, further_channels
 from swarmnode.training import OUT, Trainer, TrainingGroup, Treatment
-from swarmnode.types import SUCCESS_THRESHOLD, Completion
+from swarmnode.types import SUCCESS_THRESHOLD, Completion, FinishReason
 
-_NOT_BOUND = {"warm_start", "device", "engine", "memory_limit_mib"}
+_NOT_BOUND = {"warm_start", "device", "engine", "external", "memory_limit_mib"}
 """Settings of the policy that may change while it is trained."""
 
 
@@ -141,7 +141,14 @@ class HostedPolicy:
         )
         return [[_fields(completion) for completion in group] for group in groups]
 
-    def train(self, groups: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    def lengths(self, groups: Sequence[Sequence[tuple[str, FinishReason]]]) -> list[list[int]]:
+        """Tokens of peers' completions, as they are trained on."""
+        encode = self._policy.encode_completion
+        return [[len(encode(text, finish)) for text, finish in group] for group in groups]
+
+    def train(
+        self, groups: Sequence[dict[str, Any]], watched: Sequence[dict[str, Any]] = ()
+    ) -> dict[str, Any]:
         """Take one step; groups of peers whose text is too long for us are left out, counted."""
         encoded = [self._paid(group, _training_group(self._policy, group)) for group in groups]
         limit = self._settings.new_tokens
@@ -276,43 +283,27 @@ def handlers() -> Handlers:
         _check_fits(order, wanted, [])
         return {"bytes": wanted.total, "parts": described(wanted)}
 
-    def generate(ask: dict[str, Any]) -> list[list[list[Any]]]:
-        return policies[ask["number"]].generate(ask["prompts"], ask["completions"], ask["tasks"])
+    def asked(method: Callable[..., Any]) -> Callable[[dict[str, Any]], Any]:
+        """A method of the policy that is asked for by its number."""
 
-    def answer(ask: dict[str, Any]) -> list[list[Any]]:
-        policy = policies[ask["number"]]
-        return policy.answer(ask["prompts"], ask["greedy"], ask["seed"], ask["tasks"])
+        def answered(ask: dict[str, Any]) -> Any:
+            order = dict(ask)
+            return method(policies[order.pop("number")], **order)
 
-    def train(ask: dict[str, Any]) -> dict[str, Any]:
-        return policies[ask["number"]].train(ask["groups"])
-
-    def save(ask: dict[str, Any]) -> dict[str, Any]:
-        return policies[ask["number"]].save(ask["folder"], ask["extra"])
-
-    def restore(ask: dict[str, Any]) -> dict[str, Any]:
-        return policies[ask["number"]].restore(ask["folder"])
-
-    def samples(ask: dict[str, Any]) -> list[list[list[Any]]]:
-        policy = policies[ask["number"]]
-        return policy.samples(ask["prompts"], ask["completions"], ask["seed"], ask["tasks"])
-
-    def open_checkpoint(ask: dict[str, Any]) -> int:
-        return policies[ask["number"]].open(ask["path"])
-
-    def export(ask: dict[str, Any]) -> None:
-        policies[ask["number"]].export(ask["folder"], ask["form"])
+        return answered
 
     return {
         "create": create,
         "preflight": preflight,
-        "generate": generate,
-        "answer": answer,
-        "train": train,
-        "save": save,
-        "restore": restore,
-        "samples": samples,
-        "open": open_checkpoint,
-        "export": export,
+        "generate": asked(HostedPolicy.generate),
+        "answer": asked(HostedPolicy.answer),
+        "lengths": asked(HostedPolicy.lengths),
+        "train": asked(HostedPolicy.train),
+        "save": asked(HostedPolicy.save),
+        "restore": asked(HostedPolicy.restore),
+        "samples": asked(HostedPolicy.samples),
+        "open": asked(HostedPolicy.open),
+        "export": asked(HostedPolicy.export),
     }
 
 

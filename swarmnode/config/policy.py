@@ -11,6 +11,7 @@ from swarmnode.config.base import Section
 PositiveInt = Annotated[int, Field(ge=1)]
 Device = Literal["auto", "cpu", "mps", "cuda"]
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
+External = Literal["on", "monitor", "off"]
 EngineName = Literal["auto", "native", "hf", "vllm"]
 
 TINY_NEW_TOKENS = 20
@@ -113,6 +114,10 @@ class PolicySettings(Section):
     max_new_tokens: Annotated[int | None, Field(ge=1, le=4096)] = None
     """Longest completion in tokens, the end token included; a longer one is cut off. Unset means
     20 for `tiny` and 64 for every other model."""
+    external: External = "on"
+    """What becomes of peers' groups. `on`: they are trained on. `monitor`: they are fetched,
+    verified, scored, chosen and measured, and none is trained on. `off`: nothing is fetched. What
+    is shared with others is `rounds.share`."""
     skills: tuple[str, ...] = ()
     """Tasks that the own warm start of `tiny` teaches on a real network; empty takes two that
     follow from the node's key. A simulation has its own setting for all its nodes."""

@@ -42,6 +42,12 @@ class Rounds(Section):
             return self.local_groups_per_round
         return self.questions_per_round
 
+    @property
+    def external_share(self) -> float:
+        """J over I + J, 0 where nothing is trained on."""
+        groups = self.local_groups_per_round + self.external_groups_per_round
+        return self.external_groups_per_round / groups if groups else 0.0
+
 
 class Evaluation(Section):
     """How held-out success is measured."""

@@ -7,6 +7,11 @@ from typing import Literal
 from pydantic import Field
 
 from swarmnode.config.base import Section
+from swarmnode.config.external import Fallback
+from swarmnode.config.rounds import Rounds
+
+EXTERNAL_TOKEN_SHARE = 0.5
+"""Strangers don't decide alone."""
 
 
 class Selection(Section):
@@ -25,8 +30,26 @@ class Selection(Section):
     balanced, or one that another package brings."""
 
     draw: Literal["peers", "groups"] = "peers"
-    """What a filter draws at random: first a peer and then one of its groups, so that nobody
-    fills J with one key, or uniformly a group (the paper)."""
+    """What a filter draws at random: first an address prefix, then a peer of it and then one of its
+    groups, so that nobody fills J with one key, nor with many keys; or uniformly a group (the
+    paper)."""
+
+    external_token_share: float | None = Field(default=None, ge=0.0, le=1.0)
+    """Largest share of peers' completions in the tokens of the training sets, over about the last
+    64 rounds. Of our own groups all tokens count, of a peer's those of the completions that may be
+    trained on. Unset is 0.5, or what the mix asks for where that is more, such as 0.75 with 2/6;
+    `swarmnode status` warns of more than 0.5."""
+
+    peer_share: float = Field(default=0.25, ge=0.0, le=1.0)
+    """Largest such share of one peer. Where fewer peers were heard of in the last 16 rounds than
+    would fill the share of all, they may fill it in equal parts."""
+
+    prefix_share: float = Field(default=0.25, ge=0.0, le=1.0)
+    """The same of an address prefix, as which all keys count that are connected from it. All peers
+    that are known through others alone are one."""
+
+    fallback: Fallback = Fallback()
+    """Own groups alone, after a fall."""
 
     collect_every_seconds: float = Field(default=1.0, gt=0)
     """Seconds between looks for new groups."""
@@ -49,3 +72,9 @@ class Selection(Section):
 
     clock_skew_seconds: float = Field(default=120.0, gt=0)
     """How far in the future a record may claim to be made."""
+
+    def external_share(self, rounds: Rounds) -> float:
+        """`external_token_share` with its default resolved."""
+        if self.external_token_share is not None:
+            return self.external_token_share
+        return max(EXTERNAL_TOKEN_SHARE, rounds.external_share)

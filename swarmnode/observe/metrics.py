@@ -65,6 +65,26 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "mix/external_live_groups": "Groups of peers with both successes and failures.",
         "mix/external_peers": "Peers whose groups were trained on.",
         "mix/external_age_seconds": "Mean age of the peers' groups, since they were scored here.",
+        "mix/external_token_share": "Share of peers in the tokens of the training sets, over about "
+        "the last 64 rounds: all of our own groups, and of peers' what may be trained on. At most "
+        "`selection.external_token_share`. Where own groups are dead it is less than their share "
+        "of what the loss sees (external_token_share).",
+        "mix/prefix_token_share": "The same of the address prefix that has the most.",
+        "mix/peer_token_share": "The same of the peer that has the most.",
+        "mix/refused/external": "Groups that the filter would have taken and that the share of "
+        "all peers had no room for; they wait in the pool.",
+        "mix/refused/prefix": "The same of their address prefix's share; they leave the pool, as "
+        "do the next.",
+        "mix/refused/peer": "The same of their peer's.",
+        "mix/refused/too_long": "Groups with a completion of more tokens, in ours, than "
+        "`policy.max_new_tokens`, whatever the peer claims.",
+        "mix/watched_groups": "Groups that were chosen and not trained on: under `policy.external` "
+        "= `monitor`, or during a fallback.",
+        "fallback/active": "1 while own groups alone are trained on because held-out success fell.",
+        "fallback/falls": "How often it fell.",
+        "fallback/evaluations_left": "Evaluations until peers' groups are tried again.",
+        "fallback/drop": "Held-out success lost against the best, mean of two evaluations each.",
+        "fallback/deviations": "The same in standard errors of the paired difference.",
         "pool/groups": "Groups left waiting in the pool after the round.",
         "groups/too_long": "Groups of peers left out because their text is longer than our own "
         "limit, in our tokens.",

@@ -121,6 +121,7 @@ class RemotePolicy:
         self._clock = clock
         self._durations = durations
         self._rewards = rewards
+        self._lengths: dict[int, tuple[Scored, Sequence[int]]] = {}
         self.info = PolicyInfo("", 0, b"")
 
     async def create(self, order: PolicyOrder) -> Mapping[str, float]:
@@ -198,9 +199,28 @@ class RemotePolicy:
         )
         return [list(map(_completion, group)) for group in answers]
 
-    async def train(self, groups: Sequence[Scored]) -> Trained:
-        """One step on these groups."""
-        payload = {"number": self._number, "groups": [self._described(each) for each in groups]}
+    async def lengths(self, groups: Sequence[Scored]) -> Sequence[Sequence[int]]:
+        """Tokens of each completion in the policy's own tokenizer, the end token included.
+
+        Whatever a peer claims. What was counted for the call before isn't counted again.
+        """
+        known = {id(each): self._lengths[id(each)] for each in groups if id(each) in self._lengths}
+        if new := [each for each in groups if id(each) not in known]:
+            texts = [[[c.text, c.finish_reason] for c in each.group.completions] for each in new]
+            payload = {"number": self._number, "groups": texts}
+            found = await self._clock.work(0.0, self._host.call("lengths", payload, CALL_SECONDS))
+            known |= {id(each): (each, of) for each, of in zip(new, found, strict=True)}
+        # With the groups themselves, so that no other object takes the id of one.
+        self._lengths = known
+        return [known[id(each)][1] for each in groups]
+
+    async def train(self, groups: Sequence[Scored], watched: Sequence[Scored] = ()) -> Trained:
+        """One step on these groups; `watched` are peers' groups that the policy only looks at."""
+        payload = {
+            "number": self._number,
+            "groups": [self._described(each) for each in groups],
+            "watched": [self._described(each) for each in watched],
+        }
         result = await self._clock.work(
             self._durations.train(), self._host.call("train", payload, CALL_SECONDS)
         )

@@ -59,20 +59,29 @@ def draw_uniformly(candidates: Sequence[Scored], count: int, rng: random.Random)
 
 
 def draw_peers_first(candidates: Sequence[Scored], count: int, rng: random.Random) -> list[Scored]:
-    """Round after round one group of each peer, peers and groups in random order.
+    """Round after round one group of each address prefix; within it, one peer after the other.
 
-    A key that publishes much is drawn no more often than one that publishes little.
+    Prefixes, peers and groups come in random order. So nobody is drawn more often for publishing
+    much, nor for having many keys: those of one prefix share its turn. A group without a prefix is
+    its publisher's own.
     """
-    by_peer: defaultdict[bytes, list[Scored]] = defaultdict(list)
+    by_peer: defaultdict[tuple[str, bytes], list[Scored]] = defaultdict(list)
     for scored in candidates:
-        by_peer[scored.group.publisher].append(scored)
-    queues = [rng.sample(groups, len(groups)) for _, groups in sorted(by_peer.items())]
-    drawn: list[Scored] = []
-    while queues and len(drawn) < count:
-        rng.shuffle(queues)
-        drawn += [queue.pop() for queue in queues[: count - len(drawn)]]
-        queues = [queue for queue in queues if queue]
-    return drawn
+        by_peer[scored.prefix, scored.group.publisher].append(scored)
+    by_prefix: defaultdict[str | bytes, list[list[Scored]]] = defaultdict(list)
+    for (prefix, publisher), groups in sorted(by_peer.items(), key=lambda item: item[0]):
+        by_prefix[prefix or publisher].append(rng.sample(groups, len(groups)))
+    return _in_turns([_in_turns(peers, rng) for peers in by_prefix.values()], rng)[:count]
+
+
+def _in_turns(queues: Sequence[list[Scored]], rng: random.Random) -> list[Scored]:
+    """One of each queue, in random order, then the next of each; empties the queues."""
+    left, turns = [queue for queue in queues if queue], list[Scored]()
+    while left:
+        rng.shuffle(left)
+        turns += [queue.pop() for queue in left]
+        left = [queue for queue in left if queue]
+    return turns
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import hashlib
 import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -72,8 +72,8 @@ class SimulatedSwarm:
             *(self.examiner.examine(node.policy, self.clock, lambda: 1.0) for node in self.nodes)
         )
         return [
-            replace(report, evaluation=evaluation)
-            for report, evaluation in zip(reports, evaluations, strict=True)
+            node.examined(report, evaluation)
+            for node, report, evaluation in zip(self.nodes, reports, evaluations, strict=True)
         ]
 
     def _start_report(self, node: Node) -> RoundReport:

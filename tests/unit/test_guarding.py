@@ -14,12 +14,14 @@ from structlog.testing import capture_logs
 from swarmnode.children import policy_child
 from swarmnode.clock import SystemClock
 from swarmnode.config.guard_rails import GuardAction, GuardRails
+from swarmnode.config.selection import Selection
 from swarmnode.guard_rails import Rails
 from swarmnode.guarding import Guarding
 from swarmnode.keeper import PolicyKeeper
 from swarmnode.policy.client import Durations, PolicyOrder, RemotePolicy
 from swarmnode.process import Child
 from swarmnode.rewards.channels import rewards
+from swarmnode.selection.bounds import ExternalBounds
 from swarmnode.types import Question, RoundReport, Scored, TaskRewards
 from tests.unit.resume_support import order
 
@@ -30,6 +32,10 @@ QUESTIONS = [Question("a", "easy", n, f"Calculate {n} + {n}.", str(n)) for n in 
 
 def report(metrics: dict[str, float]) -> RoundReport:
     return RoundReport(0, 1, 0.0, TaskRewards({}), TaskRewards({}), metrics=metrics)
+
+
+def bounds() -> ExternalBounds:
+    return ExternalBounds(Selection(), use="on", share=0.5, positive=True, longest=8)
 
 
 async def sampled(policy: RemotePolicy, generator: random.Random) -> list[Scored]:
@@ -69,7 +75,7 @@ def with_policy(
         keeper = PolicyKeeper(host, policy, ordered, folder)
         rails = Rails(GuardRails(first_rounds=FIRST, action=action), ASKED)
         assert await keeper.start() is None
-        await body(policy, keeper, rails, Guarding(rails, keeper))
+        await body(policy, keeper, rails, Guarding(rails, bounds(), keeper))
 
     asyncio.run(run())
 
@@ -119,7 +125,7 @@ def test_without_that_action_every_checkpoint_is_written_and_holds_the_baselines
         assert keeper.newest is not None
         state = json.loads((keeper.newest.path / "state.json").read_bytes())
         again = Rails(GuardRails(), ASKED)
-        Guarding(again, keeper).restore(state["extra"])
+        Guarding(again, bounds(), keeper).restore(state["extra"])
         assert again.to_values() == rails.to_values()
         assert rails.to_values()["figures"]
 
@@ -144,7 +150,7 @@ def test_without_a_checkpoint_there_is_no_way_back_and_the_log_says_so(
 
 @pytest.mark.parametrize("action", ["monitor", "roll_back"])
 def test_an_alarm_is_told_once_and_again_when_it_becomes_critical(action: GuardAction) -> None:
-    guarding = Guarding(Rails(GuardRails(action=action), ASKED), None)  # type: ignore[arg-type]  # not asked
+    guarding = Guarding(Rails(GuardRails(action=action), ASKED), bounds(), None)  # type: ignore[arg-type]  # not asked
     figures = {"guard/recent/length": 20.0, "guard/start/length": 5.0}
 
     async def rounds() -> None:

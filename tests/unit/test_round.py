@@ -10,8 +10,11 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from swarmnode.clock import SystemClock
+from swarmnode.config.policy import External
 from swarmnode.config.rounds import Rounds
+from swarmnode.config.selection import Selection
 from swarmnode.round import Parts, produce, run_round, shared
+from swarmnode.selection.bounds import ExternalBounds
 from swarmnode.selection.filters import NonzeroAdvantage, draw_peers_first
 from swarmnode.selection.pool import Pool
 from swarmnode.types import Group, Question, Scored, Trained, TrainedGroup
@@ -25,7 +28,10 @@ class Everything:
     diary: list[str] = field(default_factory=list)
     trained: list[Scored] = field(default_factory=list)
     published: list[Scored] = field(default_factory=list)
+    watched: list[Scored] = field(default_factory=list)
     permits: bool = True
+    tokens: int = 2
+    """Of every completion of a peer, in our own tokenizer."""
 
     def weights(self) -> Mapping[str, float]:
         self.diary.append("weights")
@@ -58,9 +64,13 @@ class Everything:
         self.diary.append("publish")
         self.published = list(groups)
 
-    async def train(self, groups: Sequence[Scored]) -> Trained:
+    async def lengths(self, groups: Sequence[Scored]) -> Sequence[Sequence[int]]:
+        return [[self.tokens] * len(each.scores) for each in groups]
+
+    async def train(self, groups: Sequence[Scored], watched: Sequence[Scored] = ()) -> Trained:
         self.diary.append("train")
         self.trained = list(groups)
+        self.watched = list(watched)
         return Trained({"loss": 0.5}, [TrainedGroup("own", "gcd", "none", "own samples")])
 
     def watch(self, groups: Sequence[Scored]) -> Mapping[str, float]:
@@ -73,7 +83,14 @@ class Everything:
         return {"guard/skipped": float(metrics is None)}
 
 
-def node(parts: Everything, rounds: Rounds, pool: Pool | None = None) -> Parts:
+def node(
+    parts: Everything,
+    rounds: Rounds,
+    pool: Pool | None = None,
+    *,
+    use: External = "on",
+    longest: int = 20,
+) -> Parts:
     return Parts(
         number=3,
         rounds=rounds,
@@ -84,6 +101,13 @@ def node(parts: Everything, rounds: Rounds, pool: Pool | None = None) -> Parts:
         outgoing=parts,
         pool=pool or Pool(capacity=100, age_seconds=1e12),
         chosen_by=NonzeroAdvantage(draw_peers_first),
+        bounds=ExternalBounds(
+            Selection(),
+            use=use,
+            share=Selection().external_share(rounds),
+            positive=True,
+            longest=longest,
+        ),
         guard_rails=parts,
         clock=SystemClock(),
         rng=random.Random(0),
@@ -123,6 +147,41 @@ def test_the_training_set_holds_own_groups_and_live_external_ones_and_each_exter
     assert (report.node, report.round) == (3, 1)
     second = asyncio.run(run_round(node(parts, rounds, pool), 2))
     assert second.metrics["mix/external_groups"] == 1
+
+
+def test_groups_that_are_longer_in_our_tokens_are_not_trained_on_and_leave_the_pool() -> None:
+    parts, pool = Everything(tokens=21), Pool(capacity=100, age_seconds=1e12)
+    for index in range(3):
+        pool.add(scored((1.0, 0.0), index=index))
+    report = asyncio.run(run_round(node(parts, Rounds(), pool), 1))
+    assert [each.source for each in parts.trained] == ["local"] * 4
+    assert report.metrics["mix/refused/too_long"] == 3
+    assert len(pool) == 0
+    assert report.training_set.mean == report.local.mean
+
+
+@pytest.mark.parametrize("use", ["monitor", "on"])
+def test_a_node_that_monitors_chooses_and_measures_and_trains_on_its_own_groups_alone(
+    use: External,
+) -> None:
+    parts, pool = Everything(), Pool(capacity=100, age_seconds=1e12)
+    for index in range(6):
+        pool.add(scored((1.0, 0.0), index=index, publisher=bytes([index]) * 32))
+    report = asyncio.run(run_round(node(parts, Rounds(), pool, use=use), 1))
+    trained = [each for each in parts.trained if each.source == "external"]
+    assert (len(trained), len(parts.watched)) == ((4, 0) if use == "on" else (0, 4))
+    assert report.metrics["mix/watched_groups"] == len(parts.watched)
+    assert report.metrics["mix/external_groups"] == len(trained) == len(report.sources)
+    assert report.metrics["mix/external_token_share"] > 0.0
+    assert len(pool) == 2
+
+
+def test_a_mix_of_two_and_six_is_allowed_what_it_asks_for_unless_something_is_set() -> None:
+    assert Selection().external_share(Rounds()) == 0.5
+    assert Selection().external_share(Rounds(local_groups_per_round=8)) == 0.5
+    more = Rounds(local_groups_per_round=2, external_groups_per_round=6)
+    assert Selection().external_share(more) == 0.75
+    assert Selection(external_token_share=0.4).external_share(more) == 0.4
 
 
 def test_local_reward_is_taken_before_the_mix_and_the_training_sets_after_it() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -85,6 +86,23 @@ def test_drawing_peers_first_keeps_one_key_from_filling_the_set() -> None:
         assert Counter(each.group.publisher for each in drawn) == Counter(map(peer, (1, 2, 3, 4)))
 
 
+def test_many_keys_of_one_prefix_are_drawn_as_often_as_one_key() -> None:
+    flood = [
+        replace(scored(LIVE, publisher=peer(n)), prefix="203.0.113.0/24") for n in range(10, 60)
+    ]
+    others = [replace(scored(LIVE, publisher=peer(n)), prefix=f"192.0.{n}.0/24") for n in (1, 2, 3)]
+    for seed in range(20):
+        drawn = draw_peers_first([*flood, *others], 4, random.Random(seed))
+        assert sorted(each.prefix for each in drawn) == [
+            "192.0.1.0/24",
+            "192.0.2.0/24",
+            "192.0.3.0/24",
+            "203.0.113.0/24",
+        ]
+        more = draw_peers_first([*flood, *others], 9, random.Random(seed))
+        assert len({each.group.publisher for each in more}) == 9
+
+
 def test_drawing_uniformly_gives_every_group_the_same_chance() -> None:
     candidates = [scored(LIVE, index=n, publisher=peer(1 if n < 8 else 2)) for n in range(10)]
     rng = random.Random(0)
@@ -105,16 +123,58 @@ def test_an_unknown_filter_is_refused_with_the_names_that_exist() -> None:
 def test_the_mix_leaves_local_groups_unfiltered_and_never_waits_for_external_ones() -> None:
     local = [scored(FAILED, source="local", index=n) for n in range(4)]
     external = [scored(LIVE), scored(FAILED)]
-    own, foreign = select(
+    mix = select(
         local,
         external,
         local_count=4,
         external_count=4,
         chosen_by=chosen_by("nonzero-advantage"),
+        bounds=Refusing(set()),
         rng=random.Random(0),
     )
-    assert sorted(each.group.question.index for each in own) == [0, 1, 2, 3]
-    assert list(foreign) == [external[0]]
+    assert sorted(each.group.question.index for each in mix.own) == [0, 1, 2, 3]
+    assert list(mix.external) == [external[0]]
+
+
+@dataclass
+class Refusing:
+    """Bounds that refuse what certain peers answered; those of an even number may wait."""
+
+    peers: set[int]
+
+    def begin(self, own: object) -> None: ...
+
+    def takes(self, scored: Scored) -> bool:
+        return scored.group.publisher[0] not in self.peers
+
+    def may_wait(self, scored: Scored) -> bool:
+        return scored.group.publisher[0] % 2 == 0
+
+
+def test_what_the_bounds_refuse_is_replaced_and_leaves_the_pool_unless_it_may_wait() -> None:
+    external = [scored(LIVE, publisher=peer(n % 4), index=n) for n in range(12)]
+    mix = select(
+        [],
+        external,
+        local_count=4,
+        external_count=5,
+        chosen_by=chosen_by("nonzero-advantage"),
+        bounds=Refusing({0, 1}),
+        rng=random.Random(0),
+    )
+    assert {each.group.publisher[0] for each in mix.external} == {2, 3}
+    assert len(mix.external) == 5
+    assert {each.group.publisher[0] for each in mix.refused} == {1}
+    nothing = select(
+        [],
+        external,
+        local_count=4,
+        external_count=5,
+        chosen_by=chosen_by("nonzero-advantage"),
+        bounds=Refusing({0, 1, 2, 3}),
+        rng=random.Random(0),
+    )
+    assert (list(nothing.external), len(nothing.refused)) == ([], 6)
 
 
 def test_a_mix_without_external_groups_asks_no_filter() -> None:
@@ -124,15 +184,16 @@ def test_a_mix_without_external_groups_asks_no_filter() -> None:
         def select(self, *_: object) -> list[Scored]:
             raise AssertionError
 
-    own, foreign = select(
+    mix = select(
         [scored(source="local")],
         [scored()],
         local_count=8,
         external_count=0,
         chosen_by=Untouchable(),
+        bounds=Refusing(set()),
         rng=random.Random(0),
     )
-    assert (len(own), len(foreign)) == (1, 0)
+    assert (len(mix.own), len(mix.external)) == (1, 0)
 
 
 def test_a_full_pool_takes_from_the_peer_that_has_the_most() -> None:
