@@ -30,9 +30,11 @@ LEVELS = ("easy", "paper")
 
 
 @contextmanager
-def scorer_child(module: str = "swarmnode.scoring") -> Iterator[Child]:
-    """A scorer process, ended afterwards."""
-    arguments = [SWARM_ID.hex(), str(Rewards().memory_mib)]
+def scorer_child(
+    module: str = "swarmnode.scoring", *, levels: Sequence[str] = ()
+) -> Iterator[Child]:
+    """A scorer process, ended afterwards; `levels` are those beside the nine tasks' own."""
+    arguments = [SWARM_ID.hex(), str(Rewards().memory_mib), *levels]
     child = Child(module, name="scorer", arguments=arguments)
     child.start()
     try:
