@@ -18,6 +18,7 @@ def scoring_child(settings: Settings, swarm_id: bytes) -> Child:
         arguments=[
             swarm_id.hex(),
             str(settings.rewards.memory_mib),
+            str(settings.rewards.completion_cpu_seconds),
             *(f"{task}:{level}" for task, level in settings.tasks.pairs),
         ],
         respawn=True,

@@ -11,8 +11,9 @@ binding ¬, ∧, ∨, →, ↔; binary operators of one rank associate to the le
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 Formula = tuple[str, ...]
 """Postfix tokens: letters and the operators ¬ ∧ ∨ → ↔."""
@@ -22,6 +23,9 @@ MAX_FORMULA_LENGTH = 256
 
 MAX_LETTERS = 12
 """Letters of a truth table, so that a table has at most 4096 bits."""
+
+FACTS_KEPT = 1024
+"""Questions whose premises were worked out last: a question has many answers."""
 
 NOT, AND, OR, IMPLIES, IFF = "¬", "∧", "∨", "→", "↔"
 _RANK = {IFF: 1, IMPLIES: 2, OR: 3, AND: 4, NOT: 5}
@@ -192,13 +196,27 @@ def is_right_conclusion(
     Raises:
         FormulaError: when a premise is no formula over `letters`.
     """
-    tables = [truth_table(parse(premise, letters), letters) for premise in premises]
+    given = _facts(tuple(premises), tuple(letters))
     try:
         formula = parse(text, letters)
     except FormulaError:
         return False
     if rule == JOINT_LITERALS:
-        return literals(formula) == joint_literals(tables, letters)
+        return literals(formula) == given.joint
     table = truth_table(formula, letters)
     trivial = len(formula) == 1 or table == every_row(letters)
-    return not trivial and entails(conjunction(tables, letters), table)
+    return not trivial and entails(given.together, table)
+
+
+class _Facts(NamedTuple):
+    """What the premises of a question say, whatever is answered."""
+
+    together: int
+    """Where they all hold."""
+    joint: frozenset[Formula]
+
+
+@lru_cache(FACTS_KEPT)
+def _facts(premises: tuple[str, ...], letters: tuple[str, ...]) -> _Facts:
+    tables = [truth_table(parse(premise, letters), letters) for premise in premises]
+    return _Facts(conjunction(tables, letters), joint_literals(tables, letters))

@@ -19,6 +19,7 @@ from swarmnode.guard_rails import Rails
 from swarmnode.network.transport import Transport
 from swarmnode.policy.client import RemotePolicy
 from swarmnode.publish import Identity, Numbers, Published, Publisher
+from swarmnode.rewards.budget import ScorerBudget
 from swarmnode.rewards.client import Scorer
 from swarmnode.round import Parts
 from swarmnode.scheduling.tasks import TaskScheduler
@@ -141,7 +142,8 @@ def build_node(settings: Settings, policy: RemotePolicy, around: Surroundings) -
         age_seconds=selection.pool_age_seconds,
         replay=source == "own_past",
     )
-    rewards = NodeRewards(around.scorer, around.clock, around.score_seconds)
+    budget = ScorerBudget(settings.rewards.prefix_share, settings.rewards.prefix_seconds)
+    rewards = NodeRewards(around.scorer, around.clock, around.score_seconds, budget)
     publisher = _publisher(settings, around)
     own_past = OwnPast(pool)
     incoming: Incoming

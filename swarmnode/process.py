@@ -1,12 +1,12 @@
 """The child supervisor: starts, watches, kills and respawns child processes, and speaks to them.
 
 A child serves one request at a time over a unix socket pair that it inherits. A frame is a
-four-byte big-endian length and a msgpack value: `[method, payload, work_seconds]` one way and
-`[outcome, value]` the other. Time limits are real seconds, kept by a thread of each child's own,
-so that they hold under any event loop and any clock. The module knows nothing of what children do.
+four-byte big-endian length and a msgpack value: `[method, work_seconds, author, payload]` one way
+and `[outcome, value]` the other. Time limits are real seconds, kept by a thread of each child's
+own, so that they hold under any event loop and any clock. The module knows nothing of what children
+do.
 
-The child's half is `serve` (plain) or `serve_forked` (a zygote: it prepares once, then forks a
-locked worker which may be killed at any moment and replaced within milliseconds).
+The child's half is `serve`, or `zygote.serve_forked`, whose answers wrap those of its workers.
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgpack
 
@@ -36,12 +35,10 @@ class Refusal(Exception):
 
 
 Handlers = Mapping[str, Callable[[Any], Any]]
-Outcome = Literal["ok", "refused", "failed", "killed"]
+Outcome = Literal["ok", "refused", "failed", "worked", "killed"]
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 KILL_GRACE_SECONDS = 5.0
-DEFAULT_WORK_SECONDS = 60.0
-"""What a zygote's worker may take for a request that sets no limit of its own."""
 PR_SET_PDEATHSIG = 1
 
 _LENGTH = struct.Struct(">I")
@@ -67,8 +64,30 @@ class ChildRefused(ChildFailed):
     """What the handler was asked for cannot be; the message is one line for the user."""
 
 
+Cause = Literal["cpu", "time", "died", "garbled"]
+
+
 class WorkKilled(ChildError):
     """The forked worker hung or died at this request and was replaced; the child lives on."""
+
+    def __init__(self, message: str, cause: Cause, reached: int, seconds: float) -> None:
+        super().__init__(message)
+        self.cause = cause
+        """It spent its CPU time, took too long, ended by itself, or answered what can't be read."""
+        self.reached = reached
+        """How far it had come with the request, as it said itself: to be believed of its own
+        author's work alone."""
+        self.seconds = seconds
+        """What it cost; see Worked."""
+
+
+class Worked(NamedTuple):
+    """The answer of a zygote's worker."""
+
+    value: Any
+    seconds: float
+    """CPU seconds of the worker, as its zygote saw them; elapsed ones where the system doesn't tell
+    or the worker was killed. 0.0 of a child without workers."""
 
 
 class Child:
@@ -124,7 +143,22 @@ class Child:
 
         Raises ChildGone, ChildTimedOut (the child is dead then), ChildFailed or WorkKilled.
         """
-        request = [method, payload, work_seconds]
+        return (await self.work(method, payload, timeout_seconds, work_seconds)).value
+
+    async def work(
+        self,
+        method: str,
+        payload: object,
+        timeout_seconds: float,
+        work_seconds: float | None = None,
+        author: bytes | None = None,
+    ) -> Worked:
+        """The same, telling what it cost.
+
+        A zygote does the work of each `author` in a worker that has seen nobody else's, and that of
+        None in one that has seen no author's.
+        """
+        request = [method, work_seconds, author, payload]
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, self._answered, request, timeout_seconds)
 
@@ -143,7 +177,7 @@ class Child:
         self._reap()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _answered(self, request: list[Any], timeout_seconds: float) -> Any:
+    def _answered(self, request: list[Any], timeout_seconds: float) -> Worked:
         # In the child's own thread, so that of several waiting calls one alone respawns it.
         if not self._respawn:
             return self._exchange(request, timeout_seconds)
@@ -153,7 +187,7 @@ class Child:
             self.start()
             return self._exchange(request, timeout_seconds)
 
-    def _exchange(self, request: list[Any], timeout_seconds: float) -> Any:
+    def _exchange(self, request: list[Any], timeout_seconds: float) -> Worked:
         method = request[0]
         connection = self._socket
         if connection is None:
@@ -161,20 +195,14 @@ class Child:
         connection.settimeout(timeout_seconds)
         try:
             write_frame(connection, request)
-            outcome, value = read_frame(connection)
+            answer = read_frame(connection)
         except TimeoutError:
             self._reap()
             raise ChildTimedOut(f"{self.name}: {method} took over {timeout_seconds} s") from None
         except (OSError, EOFError):
             self._reap()
             raise ChildGone(f"{self.name} died during {method}") from None
-        if outcome == "refused":
-            raise ChildRefused(value)
-        if outcome == "failed":
-            raise ChildFailed(f"{self.name}: {method}: {value}")
-        if outcome == "killed":
-            raise WorkKilled(f"{self.name}: {method}: {value}")
-        return value
+        return _worked(f"{self.name}: {method}", answer)
 
     def _reap(self) -> None:
         with self._ending:
@@ -187,6 +215,26 @@ class Child:
                     os.killpg(self._process.pid, signal.SIGKILL)
                 self._process.wait()
                 self._process = None
+
+
+def _worked(asked: str, answer: Any) -> Worked:
+    """What an answer says, or raises."""
+    outcome, value = answer
+    seconds = 0.0
+    if outcome == "killed":
+        cause, reached, seconds = value
+        raise WorkKilled(f"{asked}: the worker was ended ({cause})", cause, reached, seconds)
+    if outcome == "worked":
+        body, seconds = value
+        try:
+            outcome, value = unpacked(body)
+        except (EOFError, TypeError, ValueError):
+            raise WorkKilled(f"{asked}: no answer", "garbled", 0, seconds) from None
+    if outcome == "refused":
+        raise ChildRefused(value)
+    if outcome == "failed":
+        raise ChildFailed(f"{asked}: {value}")
+    return Worked(value, seconds)
 
 
 def spawn(
@@ -215,76 +263,12 @@ def serve(handlers: Handlers, connection: socket.socket) -> None:
     die_with_parent()
     with contextlib.suppress(EOFError, OSError):
         while True:
-            method, payload, _work_seconds = read_frame(connection)
-            write_frame(connection, _answer(handlers, method, payload))
+            method, _work_seconds, _author, payload = read_frame(connection)
+            write_frame(connection, answer_of(handlers, method, payload))
 
 
-def serve_forked(
-    prepare: Callable[[], Handlers], lock: Callable[[], None], connection: socket.socket
-) -> None:
-    """Answer requests in a forked, locked worker; kill and replace it when it hangs or dies.
-
-    `prepare` runs once, before the first fork, and should import everything; `lock` runs in each
-    worker before its first request, with no descriptor open but the worker's socket and stderr.
-    """
-    die_with_parent()
-    handlers = prepare()
-    worker = _Worker(handlers, lock, connection)
-    with contextlib.suppress(EOFError, OSError):
-        while True:
-            request = read_frame(connection)
-            answer = worker.ask(request, request[2] or DEFAULT_WORK_SECONDS)
-            if answer is None:
-                worker.kill()
-                worker = _Worker(handlers, lock, connection)
-                answer = ["killed", f"the worker died, or took over {request[2]} s"]
-            write_frame(connection, answer)
-    worker.kill()
-
-
-class _Worker:
-    """A fork of the zygote that serves one request after another until it is killed."""
-
-    def __init__(
-        self, handlers: Handlers, lock: Callable[[], None], inherited: socket.socket
-    ) -> None:
-        self._socket, theirs = socket.socketpair()
-        self._process_id = os.fork()
-        if self._process_id == 0:
-            try:
-                self._socket.close()
-                inherited.close()
-                die_with_parent()
-                lock()
-                while True:
-                    method, payload, _work_seconds = read_frame(theirs)
-                    write_frame(theirs, _answer(handlers, method, payload))
-            finally:
-                os._exit(1)
-        theirs.close()
-
-    def ask(self, frame: object, work_seconds: float) -> Any | None:
-        """The worker's answer, or None when it hangs beyond `work_seconds` or dies."""
-        deadline = time.monotonic() + work_seconds
-        try:
-            write_frame(self._socket, frame)
-            while (remaining := deadline - time.monotonic()) > 0:
-                if select.select([self._socket], [], [], remaining)[0]:
-                    self._socket.settimeout(remaining)
-                    return read_frame(self._socket)
-        except (OSError, EOFError):
-            pass
-        return None
-
-    def kill(self) -> None:
-        """End the worker for certain."""
-        self._socket.close()
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self._process_id, signal.SIGKILL)
-        os.waitpid(self._process_id, 0)
-
-
-def _answer(handlers: Handlers, method: str, payload: Any) -> list[Any]:
+def answer_of(handlers: Handlers, method: str, payload: Any) -> list[Any]:
+    """`[outcome, value]` of a handler, whatever it raises."""
     try:
         return ["ok", handlers[method](payload)]
     except Refusal as error:
@@ -305,7 +289,11 @@ def die_with_parent() -> None:
 
 def write_frame(connection: socket.socket, value: object) -> None:
     """Send one frame. Raises ValueError when it is larger than MAX_FRAME_BYTES."""
-    body: bytes = msgpack.packb(value)
+    write_body(connection, msgpack.packb(value))
+
+
+def write_body(connection: socket.socket, body: bytes) -> None:
+    """Send one frame whose value is packed already; raises as `write_frame` does."""
     if len(body) > MAX_FRAME_BYTES:
         raise ValueError(f"a frame of {len(body)} bytes exceeds {MAX_FRAME_BYTES}")
     connection.sendall(_LENGTH.pack(len(body)) + body)
@@ -313,21 +301,48 @@ def write_frame(connection: socket.socket, value: object) -> None:
 
 def read_frame(connection: socket.socket) -> Any:
     """Receive one frame. Raises EOFError when the other side has hung up or breaks the format."""
-    (length,) = _LENGTH.unpack(_read_exactly(connection, _LENGTH.size))
-    if length > MAX_FRAME_BYTES:
-        raise EOFError(f"a frame of {length} bytes exceeds {MAX_FRAME_BYTES}")
-    body = _read_exactly(connection, length)
+    return unpacked(read_body(connection))
+
+
+def read_body(
+    connection: socket.socket,
+    limit: int = MAX_FRAME_BYTES,
+    left: Callable[[], float] | None = None,
+) -> bytes:
+    """Receive one frame of at most `limit` bytes without unpacking it.
+
+    `left` says how many seconds are left for it, and is asked again when they have passed. Raises
+    EOFError, and TimeoutError where none are left, however the frame drips in.
+    """
+    (length,) = _LENGTH.unpack(_read_exactly(connection, _LENGTH.size, left))
+    if length > limit:
+        raise EOFError(f"a frame of {length} bytes exceeds {limit}")
+    return _read_exactly(connection, length, left)
+
+
+def unpacked(body: bytes) -> Any:
+    """The value of a frame. Raises EOFError where it is no msgpack."""
     try:
         return msgpack.unpackb(body, strict_map_key=False)
     except (TypeError, ValueError) as error:
         raise EOFError(f"a frame that is no msgpack: {error}") from error
 
 
-def _read_exactly(connection: socket.socket, count: int) -> bytes:
+def _read_exactly(connection: socket.socket, count: int, left: Callable[[], float] | None) -> bytes:
     received = bytearray()
     while len(received) < count:
+        if left is not None and not _readable(connection, left):
+            raise TimeoutError
         chunk = connection.recv(min(count - len(received), 1 << 20))
         if not chunk:
             raise EOFError("the other side hung up")
         received += chunk
     return bytes(received)
+
+
+def _readable(connection: socket.socket, left: Callable[[], float]) -> bool:
+    """Whether something comes before the time is up."""
+    while (seconds := left()) > 0:
+        if select.select([connection], [], [], seconds)[0]:
+            return True
+    return False

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 
 from swarmnode.clock import Clock
-from swarmnode.rewards.client import Scorer
+from swarmnode.rewards.budget import ScorerBudget
+from swarmnode.rewards.client import Scorer, Verdict
 from swarmnode.selection.admission import Reason
 from swarmnode.types import Group, Scored
 
 
 class NodeRewards:
-    """Scores a node's own groups and those of peers."""
+    """Scores a node's own groups and those of peers.
 
-    def __init__(self, scorer: Scorer, clock: Clock, seconds: Callable[[], float]) -> None:
+    `seconds` gives the declared duration of a call to the scorer, 0.0 in real time.
+    """
+
+    def __init__(
+        self, scorer: Scorer, clock: Clock, seconds: Callable[[], float], budget: ScorerBudget
+    ) -> None:
         self._scorer = scorer
         self._clock = clock
         self._seconds = seconds
+        self._budget = budget
         self.unscored: Counter[str] = Counter()
         """Own groups that could not be judged since the start, by reason."""
 
@@ -36,9 +44,10 @@ class NodeRewards:
     ) -> tuple[Sequence[Scored], Sequence[Reason]]:
         """Score peers' groups whose question regenerates; reasons of all others.
 
-        `prefix` is where their author is connected to us from.
+        `prefix` is where their author is connected to us from, and what pays for them; empty for
+        groups that we made up ourselves, which cost nothing.
         """
-        verdicts = await self._clock.work(self._seconds(), self._scorer.score(groups))
+        verdicts = await self._within_budget(groups, prefix)
         now = self._clock.now()
         scored: list[Scored] = []
         reasons: list[Reason] = []
@@ -48,3 +57,14 @@ class NodeRewards:
             else:
                 reasons.append(Reason(verdict.rejection))
         return scored, reasons
+
+    async def _within_budget(self, groups: Sequence[Group], prefix: str) -> Sequence[Verdict]:
+        declared = self._seconds()
+        left = self._budget.left(prefix, self._clock.now()) if prefix else math.inf
+        # In virtual time the machine's speed must decide nothing: the declared time is spent.
+        if declared and left > 0.0:
+            left = math.inf
+        judged = await self._clock.work(declared, self._scorer.score_external(groups, left))
+        if prefix and judged.seconds:
+            self._budget.spend(prefix, declared or judged.seconds, self._clock.now())
+        return judged.verdicts

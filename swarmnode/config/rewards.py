@@ -30,6 +30,18 @@ class Rewards(Section):
     """Seconds that one group may take when a culprit is sought; the one that takes longer is
     scored 0 and named."""
 
+    completion_cpu_seconds: float = Field(default=0.05, gt=0, le=60)
+    """CPU seconds that one completion may take before it ends the scorer's worker. A completion
+    takes about 0.0001 s at most on a laptop; nobody is blamed where right answers take too long
+    too."""
+
+    prefix_share: float = Field(default=0.1, gt=0, le=1)
+    """Share of one core that the groups of peers from one address prefix may take to be scored,
+    over time; what exceeds it is dropped unscored."""
+
+    prefix_seconds: float = Field(default=10.0, gt=0)
+    """Seconds of scoring that an address prefix may save up."""
+
     draw_seconds: float = Field(default=120.0, gt=0)
     """Seconds that drawing questions may take; a warm start draws thousands in one request."""
 

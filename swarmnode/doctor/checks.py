@@ -11,6 +11,7 @@ from swarmnode.observe.network_warnings import CLOCK_SECONDS
 from swarmnode.observe.node_warnings import LOW_DISK_BYTES, NO_DISK_BYTES
 from swarmnode.observe.status import StatusDocument
 from swarmnode.observe.words import plain, size_of
+from swarmnode.rewards.sandbox import Confinement
 
 PYTHON = (3, 11)
 MIN_MEMORY_BYTES = 2 * 1024**3
@@ -87,16 +88,26 @@ def _network_daemon(facts: MachineFacts) -> list[Check]:
 
 
 def _sandbox(facts: MachineFacts) -> list[Check]:
-    if facts.sandbox == "system calls":
-        return [_ok("sandbox", "the scorer is confined by system calls and limits")]
-    return [
-        _poor(
-            "sandbox",
-            "the scorer is confined by resource limits alone",
-            "Run on Linux (x86-64 or aarch64) for a filter of system calls; docs/security.md says "
-            "what it adds.",
-        )
-    ]
+    match facts.sandbox:
+        case Confinement.FILTER_AND_LANDLOCK:
+            found = "the scorer is confined by a filter of system calls, landlock and limits"
+            return [_ok("sandbox", found)]
+        case Confinement.FILTER:
+            found = (
+                "the scorer is confined by a filter of system calls and limits; this kernel has no "
+                "landlock as a second wall"
+            )
+            return [_ok("sandbox", found)]
+        case Confinement.NOTHING:
+            return [
+                _poor(
+                    "sandbox",
+                    "nothing confines the scorer but resource limits: strangers' text is safe as "
+                    "long as our verifiers, which evaluate none of it, have no fault",
+                    "For a second line of defence run on Linux (x86-64 or aarch64); "
+                    "docs/security.md says what it adds.",
+                )
+            ]
 
 
 def _home(facts: MachineFacts) -> list[Check]:

@@ -28,6 +28,7 @@ from swarmnode.home import Home
 from swarmnode.network.p2pd_binary import find_p2pd, problem_of
 from swarmnode.observe.status import StatusDocument
 from swarmnode.rewards import sandbox
+from swarmnode.rewards.sandbox import Confinement
 
 DIAL_SECONDS = 3.0
 
@@ -67,8 +68,8 @@ class MachineFacts:
     descriptors: int
     """Files that a process may have open: the soft limit."""
     bootstrap: Sequence[Dialled]
-    sandbox: str
-    """What holds the scorer: "system calls" (Linux) or "limits"."""
+    sandbox: Confinement
+    """What holds the scorer, apart from resource limits."""
     status: StatusDocument | None
     """Of the running node, if one runs."""
 
@@ -98,7 +99,7 @@ def examine(
         memory_available_bytes=psutil.virtual_memory().available,
         descriptors=_descriptors(),
         bootstrap=_dialled(bootstrap, dial_seconds),
-        sandbox="system calls" if sandbox.filtered() else "limits",
+        sandbox=sandbox.confinement(),
         status=status,
     )
 

@@ -145,6 +145,9 @@ DROPPED: Mapping[str, str] = MappingProxyType(
         "unscorable": "Our verifier could not judge the group.",
         "scorer_killed": "The text hung or killed our scorer, which was replaced; the third in an "
         "hour mutes its author.",
-        "scorer_slow": "Our scorer did not judge the group in time, nor its question without it.",
+        "scorer_slow": "Our scorer did not judge the group in time, nor its question with right "
+        "answers.",
+        "scorer_budget": "Scoring the groups of its address prefix had cost more than its share of "
+        "the scorer (`rewards.prefix_share`). No fault of the peer.",
     }
 )

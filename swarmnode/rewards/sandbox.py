@@ -2,9 +2,11 @@
 
 Knows nothing of scoring. On Linux (x86-64 and aarch64) an allow-list seccomp filter admits only
 talking over descriptors that are already open, memory that is not executable, time, randomness and
-the end of the process; everything else fails with EPERM. Resource limits come on top. On macOS and
-on other processors there are resource limits alone: nothing there keeps a verifier that was taken
-over from opening files, so only verifiers that evaluate no text may run (they are the only ones).
+the end of the process; everything else fails with EPERM. Landlock (landlock.py) forbids files and
+ports once more, where the kernel has it. Resource limits come on top; root is not bound by that of
+processes, so that it is the filter which keeps a worker from forking. On macOS and on other
+processors there are resource limits alone: nothing there keeps a verifier that was taken over from
+opening files, so only verifiers that evaluate no text may run (they are the only ones).
 
 A locked process can still read its own memory, so it must hold no secret. Imports fail afterwards:
 whatever is needed must be imported before.
@@ -18,15 +20,19 @@ import ctypes
 import os
 import platform
 import resource
+import signal
 import struct
 import sys
+from enum import StrEnum
 from typing import NamedTuple
+
+from swarmnode.rewards import landlock
 
 RECURSION_LIMIT = 500
 INTEGER_DIGITS = 1000
 """Digits beyond which int() and str() refuse, since they take quadratic time."""
-DESCRIPTORS = 16
-"""Descriptor numbers that may be in use; the locked process needs four."""
+DESCRIPTORS = 4
+"""Descriptor numbers that may be in use: the standard streams and one socket."""
 
 PR_SET_NO_NEW_PRIVS = 38
 PR_SET_SECCOMP = 22
@@ -68,6 +74,7 @@ ALLOWED = {
     "sched_yield": (24, 124),
     "mremap": (25, 216),
     "madvise": (28, 233),
+    "setitimer": (38, 103),
     "getpid": (39, 172),
     "sendto": (44, 206),
     "recvfrom": (45, 207),
@@ -84,6 +91,14 @@ ALLOWED = {
 
 NOT_EXECUTABLE = {"mmap": (9, 222), "mprotect": (10, 226)}
 """Calls let through unless their third argument (the protection) asks for PROT_EXEC."""
+
+
+class Confinement(StrEnum):
+    """What holds a locked process on a machine, apart from resource limits."""
+
+    FILTER_AND_LANDLOCK = "system calls and landlock"
+    FILTER = "system calls"
+    NOTHING = "limits"
 
 
 class SockFilterProgram(ctypes.Structure):
@@ -103,9 +118,24 @@ def lock(memory_bytes: int) -> None:
     _silence()
     sys.setrecursionlimit(RECURSION_LIMIT)
     sys.set_int_max_str_digits(INTEGER_DIGITS)
-    _limit_resources(memory_bytes)
+    limits = _limits(memory_bytes)
+    if filtered():
+        _give_up_privileges()
+        landlock.forbid_files_and_ports()
+    for name, value in limits.items():
+        resource.setrlimit(name, (value, value))
     if filtered():
         _filter_system_calls(ARCHITECTURES[platform.machine()])
+
+
+def limit_cpu(seconds: float) -> None:
+    """End this process by SIGPROF once it has used so much CPU time from now on; 0 lifts the limit.
+
+    CPU time, not elapsed time, so that nobody suffers for a machine that is busy. The kernel ends
+    the process at its own next tick, whatever the interpreter is doing. Code that took the process
+    over can lift the limit; it is then ended for the time that passes.
+    """
+    signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
 def rehearse(memory_bytes: int) -> None:
@@ -129,7 +159,19 @@ def rehearse(memory_bytes: int) -> None:
 
 def filtered() -> bool:
     """Whether system calls can be filtered on this machine."""
-    return sys.platform == "linux" and platform.machine() in ARCHITECTURES
+    return confinement() is not Confinement.NOTHING
+
+
+def confinement() -> Confinement:
+    """What holds a locked process on this machine."""
+    return confinement_of(sys.platform, platform.machine(), landlock.version())
+
+
+def confinement_of(system: str, processor: str, landlock_version: int) -> Confinement:
+    """The same of any machine, by `sys.platform`, `platform.machine()` and landlock's version."""
+    if system != "linux" or processor not in ARCHITECTURES:
+        return Confinement.NOTHING
+    return Confinement.FILTER_AND_LANDLOCK if landlock_version else Confinement.FILTER
 
 
 def _silence() -> None:
@@ -139,7 +181,7 @@ def _silence() -> None:
     os.close(null)
 
 
-def _limit_resources(memory_bytes: int) -> None:
+def _limits(memory_bytes: int) -> dict[int, int]:
     limits = {
         resource.RLIMIT_FSIZE: 0,
         resource.RLIMIT_NPROC: 0,
@@ -148,8 +190,7 @@ def _limit_resources(memory_bytes: int) -> None:
     }
     if sys.platform == "linux":
         limits[resource.RLIMIT_AS] = _address_space() + memory_bytes
-    for name, value in limits.items():
-        resource.setrlimit(name, (value, value))
+    return limits
 
 
 def _address_space() -> int:
@@ -158,19 +199,21 @@ def _address_space() -> int:
         return int(file.read().split()[0]) * resource.getpagesize()
 
 
+def _give_up_privileges() -> None:
+    """No program that is started gains any; both the filter and landlock ask for it."""
+    _control(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+
 def _filter_system_calls(architecture: Architecture) -> None:
     program = compile_filter(architecture)
+    filter_program = SockFilterProgram(len(program) // 8, program)
+    _control(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(filter_program))
+
+
+def _control(*arguments: object) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
-    for arguments in (
-        (PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
-        (
-            PR_SET_SECCOMP,
-            SECCOMP_MODE_FILTER,
-            ctypes.byref(SockFilterProgram(len(program) // 8, program)),
-        ),
-    ):
-        if libc.prctl(*arguments) != 0:
-            raise OSError(ctypes.get_errno(), f"prctl {arguments[0]} failed")
+    if libc.prctl(*arguments) != 0:
+        raise OSError(ctypes.get_errno(), f"prctl {arguments[0]} failed")
 
 
 def compile_filter(architecture: Architecture) -> bytes:

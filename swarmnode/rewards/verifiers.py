@@ -40,6 +40,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import lru_cache
 from types import MappingProxyType
 
 from swarmnode.logic import is_right_conclusion
@@ -94,8 +95,12 @@ def _numerator_and_denominator(text: str) -> tuple[int, int] | None:
 def _decimal(given: str, answer: str, metadata: Metadata) -> float:
     if not _DECIMAL.fullmatch(given):
         return 0.0
-    error = abs(Fraction(given) - Fraction(answer))
-    return float(error <= Fraction(str(metadata["tolerance"])))
+    error = abs(Fraction(given) - _exactly(answer))
+    return float(error <= _exactly(str(metadata["tolerance"])))
+
+
+_exactly = lru_cache(1024)(Fraction)
+"""Of our own numbers, which recur for every answer to a question."""
 
 
 def _calendar(given: str, answer: str, metadata: Metadata) -> float:

@@ -80,6 +80,7 @@ class Reason(StrEnum):
     UNSCORABLE = "unscorable"
     SCORER_KILLED = "scorer_killed"
     SCORER_SLOW = "scorer_slow"
+    SCORER_BUDGET = "scorer_budget"
 
     @property
     def verdict(self) -> Verdict:

@@ -26,7 +26,7 @@ class Machine:
             policy_child(environment, f"policy host {number}")
             for number in range(min(count, settings.simulation.nodes))
         ]
-        self.scorer = Scorer(self.scoring, settings.rewards)
+        self.scorer = Scorer(self.scoring, settings.rewards, trusting=True)
 
     def start(self) -> None:
         """Start all children; they get ready in parallel, behind their first call."""

@@ -31,10 +31,13 @@ LEVELS = ("easy", "paper")
 
 @contextmanager
 def scorer_child(
-    module: str = "swarmnode.scoring", *, levels: Sequence[str] = ()
+    module: str = "swarmnode.scoring",
+    *,
+    cpu_seconds: float = Rewards().completion_cpu_seconds,
+    levels: Sequence[str] = (),
 ) -> Iterator[Child]:
     """A scorer process, ended afterwards; `levels` are those beside the nine tasks' own."""
-    arguments = [SWARM_ID.hex(), str(Rewards().memory_mib), *levels]
+    arguments = [SWARM_ID.hex(), str(Rewards().memory_mib), str(cpu_seconds), *levels]
     child = Child(module, name="scorer", arguments=arguments)
     child.start()
     try:
@@ -86,9 +89,9 @@ def percentile_99(values: Sequence[float]) -> float:
     return sorted(values)[int(len(values) * 0.99)]
 
 
-def hostile_texts(marker: Path) -> list[str]:
-    """Texts that run code where they are evaluated (leaving `marker`), hang, or eat memory."""
-    code = [
+def code_texts(marker: Path) -> list[str]:
+    """Texts that make `marker` where they are evaluated."""
+    return [
         f"open({str(marker)!r}, 'w')",
         f"__import__('os').system('touch {marker}')",
         f"[[__import__('pathlib').Path({str(marker)!r}).touch()]]",
@@ -101,17 +104,25 @@ def hostile_texts(marker: Path) -> list[str]:
         f"{{{{open({str(marker)!r}, 'w')}}}}",
         f"cos\nsystem\n(S'touch {marker}'\ntR.",
     ]
-    bombs = [
-        "9**9**9", "9**9**9/1", "factorial(10**7)", "1e999999999", "-1e-999999999", "1E+99999999",
-        "[0]*10**9", "[[0]*10**5]*10**5", "'x'*10**10", "exit(3)", "quit()", "raise SystemExit(3)",
-        "__import__('os')._exit(3)", "__import__('os').kill(0, 9)", "exec('while True: pass')",
-        "7" * 400, "-" + "7" * 400, "7" * 400 + "/" + "7" * 400, "0." + "7" * 400, "7" * 5000,
-        "\\frac{" + "7" * 400 + "}{1}", "1" + "0" * 15000, "NaN", "sNaN", "Infinity", "1e400",
-        "¬" * 3000, "¬" * 250 + "P", "¬" * 3000 + "P", "¬" * 40 + "x" * 2000, "(" * 3000,
-        "(" * 120 + "P" + ")" * 120, "P ∧ " * 60 + "P", "(P ↔ " * 40 + "P" + ")" * 40, "[" * 4000,
-        "[" * 2000 + "]" * 2000, "{" * 4000, "-" * 1000 + "1", "1/" * 500 + "1", " " * 16000 + "x",
-        "<answer>" * 2000, "<answer>" * 1800 + "</answer>", "</answer>" * 1800, "<answer" * 2300,
-        "<answer>" + "\n" * 16000, "0 " * 2000, "0\n" * 2000, "a" * 20000, "٣" * 500, "\x00" * 1000,
-        "\x1b]0;x\x07\x1b[2J", "\u202e" * 300, "${jndi:ldap://127.0.0.1/x}", "%n%n%n%s%s%s",
-    ]  # fmt: skip
-    return code + bombs + [f"<answer>{text}</answer>" for text in (*code, *bombs)]
+
+
+BOMBS = (
+    "9**9**9", "9**9**9/1", "factorial(10**7)", "1e999999999", "-1e-999999999", "1E+99999999",
+    "[0]*10**9", "[[0]*10**5]*10**5", "'x'*10**10", "exit(3)", "quit()", "raise SystemExit(3)",
+    "__import__('os')._exit(3)", "__import__('os').kill(0, 9)", "exec('while True: pass')",
+    "7" * 400, "-" + "7" * 400, "7" * 400 + "/" + "7" * 400, "0." + "7" * 400, "7" * 5000,
+    "\\frac{" + "7" * 400 + "}{1}", "1" + "0" * 15000, "NaN", "sNaN", "Infinity", "1e400",
+    "¬" * 3000, "¬" * 250 + "P", "¬" * 3000 + "P", "¬" * 40 + "x" * 2000, "(" * 3000,
+    "(" * 120 + "P" + ")" * 120, "P ∧ " * 60 + "P", "(P ↔ " * 40 + "P" + ")" * 40, "[" * 4000,
+    "[" * 2000 + "]" * 2000, "{" * 4000, "-" * 1000 + "1", "1/" * 500 + "1", " " * 16000 + "x",
+    "<answer>" * 2000, "<answer>" * 1800 + "</answer>", "</answer>" * 1800, "<answer" * 2300,
+    "<answer>" + "\n" * 16000, "0 " * 2000, "0\n" * 2000, "a" * 20000, "٣" * 500, "\x00" * 1000,
+    "\x1b]0;x\x07\x1b[2J", "\u202e" * 300, "${jndi:ldap://127.0.0.1/x}", "%n%n%n%s%s%s",
+)  # fmt: skip
+"""Texts that hang, or eat memory, where they are evaluated, parsed or searched badly."""
+
+
+def hostile_texts(marker: Path) -> list[str]:
+    """All of these, bare and as marked answers."""
+    texts = (*code_texts(marker), *BOMBS)
+    return [*texts, *(f"<answer>{text}</answer>" for text in texts)]

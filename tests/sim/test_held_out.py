@@ -13,6 +13,7 @@ import pytest
 from swarmnode.clock import SystemClock
 from swarmnode.config.settings import load_settings
 from swarmnode.network.shelf import Shelf
+from swarmnode.rewards.budget import ScorerBudget
 from swarmnode.rewards.client import Scorer
 from swarmnode.scored import NodeRewards
 from swarmnode.selection.admission import Reason
@@ -99,7 +100,9 @@ def test_a_peers_held_out_or_reworded_question_is_refused_under_its_reason() -> 
 
     async def ask() -> tuple[Sequence[Scored], Sequence[Reason]]:
         with scorer_child() as child:
-            rewards = NodeRewards(scorer_of(child), SystemClock(), lambda: 0.0)
+            rewards = NodeRewards(
+                scorer_of(child), SystemClock(), lambda: 0.0, ScorerBudget(1.0, 10.0)
+            )
             return await rewards.score_external(groups, "")
 
     scored, reasons = asyncio.run(ask())

@@ -4,7 +4,8 @@ import os
 import sys
 import time
 
-from swarmnode.process import Handlers, inherited_socket, serve, serve_forked
+from swarmnode.process import Handlers, inherited_socket, serve
+from swarmnode.zygote import serve_forked
 
 
 def _sleep(seconds: float) -> float:
@@ -28,6 +29,6 @@ HANDLERS: Handlers = {
 if __name__ == "__main__":
     connection = inherited_socket(sys.argv[1:])
     if sys.argv[2] == "forked":
-        serve_forked(lambda: HANDLERS, lambda: None, connection)
+        serve_forked(lambda _progress: HANDLERS, lambda: None, connection)
     else:
         serve(HANDLERS, connection)

@@ -15,6 +15,7 @@ from swarmnode.home import Home
 from swarmnode.observe.facts import Facts
 from swarmnode.observe.health import warnings
 from swarmnode.observe.status import NetworkStatus, NodeStatus, StatusDocument
+from swarmnode.rewards.sandbox import Confinement
 
 GOOD = MachineFacts(
     python=(3, 11),
@@ -31,7 +32,7 @@ GOOD = MachineFacts(
     memory_available_bytes=1 << 40,
     descriptors=65536,
     bootstrap=(Dialled("/ip4/192.0.2.7/tcp/4001", ""),),
-    sandbox="system calls",
+    sandbox=Confinement.FILTER_AND_LANDLOCK,
     status=None,
 )
 
@@ -68,7 +69,7 @@ def test_a_good_machine_passes_every_check() -> None:
         ),
         ({"p2pd_problem": "it is another; install it again"}, "p2pd", Result.FAILED, "Install"),
         ({"p2pd_executable": False}, "p2pd", Result.FAILED, "chmod +x /opt/p2pd"),
-        ({"sandbox": "limits"}, "sandbox", Result.WARNING, "Linux"),
+        ({"sandbox": Confinement.NOTHING}, "sandbox", Result.WARNING, "Linux"),
         ({"home_problem": "Read-only file system"}, "home", Result.FAILED, "SWARMNODE_HOME"),
         ({"home_mode": 0o755}, "home", Result.FAILED, "chmod 700 /home/alice/.swarmnode"),
         ({"key_mode": 0o640}, "key", Result.FAILED, "key rotate"),
@@ -93,6 +94,18 @@ def test_what_is_wanting_is_found_with_its_fix(
     assert bad(found) == [(name, result)]
     assert healthy(found) is (result is Result.WARNING)
     assert fix in next(each.fix for each in found if each.name == name)
+
+
+def test_what_confines_the_scorer_is_said_and_a_kernel_without_landlock_is_no_fault() -> None:
+    def said(sandbox: Confinement) -> str:
+        found = checks(replace(GOOD, sandbox=sandbox))
+        assert healthy(found)
+        return next(each.found for each in found if each.name == "sandbox")
+
+    assert "landlock and limits" in said(Confinement.FILTER_AND_LANDLOCK)
+    assert "no landlock" in said(Confinement.FILTER)
+    # macOS, where the verifiers themselves are the one line of defence.
+    assert "nothing confines the scorer but resource limits" in said(Confinement.NOTHING)
 
 
 def test_one_bootstrap_peer_of_two_is_enough() -> None:
