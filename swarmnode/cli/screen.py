@@ -9,8 +9,11 @@ from typing import TextIO
 
 from rich.console import Console
 
+from swarmnode.config.settings import Settings
+from swarmnode.config.simulation import AttackName
 from swarmnode.observe.status import StatusDocument
 from swarmnode.observe.words import size_of
+from swarmnode.sim.attacks.words import announced, told
 from swarmnode.sim.console import progress_line, real_line, results_table, sample_line
 from swarmnode.sim.study import Arm
 from swarmnode.sim.summary import Run, mean_reward, summarize
@@ -33,13 +36,16 @@ class Screen:
         self._since: list[RoundReport] = []
         self._start: float | None = None
 
-    def starting(self, nodes: int, arms: int) -> None:
+    def starting(self, settings: Settings, arms: int) -> None:
         """Say what is about to happen."""
+        nodes = settings.simulation.nodes
         runs = "" if arms == 1 else f", {arms} runs"
         self._say(
             f"starting {counted(nodes, 'node')}{runs} "
             "(the first start teaches the models their basics)"
         )
+        if attack := announced(settings):
+            self._say(attack)
 
     def ready(self, arm: Arm, figures: Mapping[str, float]) -> None:
         """The swarm of an arm has joined."""
@@ -84,9 +90,13 @@ class Screen:
             self._say(real_line(statuses, now - self._started))
             self._last_line = now
 
-    def finish(self, runs: Sequence[Run], report: Path) -> None:
-        """The table of results and where the report is."""
-        Console(file=self._stream).print(results_table(summarize(runs)))
+    def finish(self, runs: Sequence[Run], report: Path, attack: AttackName) -> None:
+        """The table of results, what was seen of an attack, and where the report is."""
+        variants = summarize(runs)
+        Console(file=self._stream).print(results_table(variants))
+        for variant in variants:
+            if variant.attacked:
+                self._say(f"{variant.name}, attack {attack}: {told(attack, variant.attacked)}")
         self._say(f"report: {report}")
 
     def _say(self, line: str) -> None:

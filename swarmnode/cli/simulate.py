@@ -50,6 +50,12 @@ def simulate(
         typer.Option(help="Tasks that a node's warm start teaches, joined by +; repeatable."),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed of everything.")] = None,
+    attack: Annotated[
+        str | None, typer.Option(help="What attackers do: docs/attacks.md has the list.")
+    ] = None,
+    attackers: Annotated[
+        int | None, typer.Option(help="Attacking nodes beside the honest ones, 1 by default.")
+    ] = None,
     assignment: Assignments = None,
     config: Config = None,
     out: Annotated[
@@ -89,10 +95,16 @@ def simulate(
         "simulation.models": model,
         "simulation.skills": skills,
         "simulation.seed": seed,
+        "simulation.attack": attack,
+        "simulation.attackers": attackers,
     }
     if mix:
         flags |= mix_flags(parse_mix(mix))
     settings = load(config, assignment or [], flags)
+    if attackers is not None and settings.simulation.attack == "none":
+        raise Mistake("--attackers needs --attack NAME; docs/attacks.md has the names")
+    if real and settings.simulation.attack != "none":
+        raise Mistake("--attack is for simulations in memory; leave --real out")
     rounds_of = settings.rounds
     own_mix = (rounds_of.local_groups_per_round, rounds_of.external_groups_per_round)
     mixes = [parse_mix(text) for text in compare.split(",")] if compare else [own_mix]
@@ -134,6 +146,7 @@ def check(settings: Settings) -> None:
     from swarmnode.policy.names import UnknownModel, model_kind
     from swarmnode.scheduling.tasks import UnusableScheduler, check_for_node
     from swarmnode.selection.filters import UnknownFilter, draw_rule, load_filter
+    from swarmnode.sim.attacks.forging import LOOPHOLE_TASK
 
     rounds = settings.rounds
     if rounds.local_groups_per_round + rounds.external_groups_per_round == 0:
@@ -159,6 +172,11 @@ def check(settings: Settings) -> None:
                 f"--skills {skills}: {', '.join(sorted(unknown))} is not among the tasks of this "
                 f"swarm ({', '.join(sorted(tasks))})"
             )
+    if settings.simulation.attack == "loophole" and LOOPHOLE_TASK not in tasks:
+        raise Mistake(
+            f"--attack loophole is about one task: add --task {LOOPHOLE_TASK}:paper beside others, "
+            f"whose verifier can be gamed, or {LOOPHOLE_TASK}:easy, whose can't"
+        )
 
 
 def _run(
@@ -180,7 +198,7 @@ def _run(
     study = arms(settings, mixes, seeds)
     _prepare(study, folder, cache)
     screen = Screen(sys.stderr if as_json else sys.stdout)
-    screen.starting(settings.simulation.nodes, len(study))
+    screen.starting(settings, len(study))
     try:
         if real:
             runs, complete = _real_runs(study[0], folder, cache.parent, screen)
@@ -206,7 +224,7 @@ def _run(
     if as_json:
         sys.stdout.write((folder / "summary.json").read_text(encoding="utf-8"))
     else:
-        screen.finish(runs, report)
+        screen.finish(runs, report, settings.simulation.attack)
     if not complete:
         raise typer.Exit(Exit.INTERRUPTED)
 

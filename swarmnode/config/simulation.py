@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from swarmnode.config.base import Section
+
+AttackName = Literal[
+    "none",
+    "out-of-context",
+    "false-steps",
+    "long-answers",
+    "loophole",
+    "false-truth",
+    "withheld-failures",
+    "copying",
+    "free-riding",
+    "sybil",
+    "slow",
+    "eclipse",
+]
 
 
 class Simulation(Section):
@@ -46,3 +63,11 @@ class Simulation(Section):
 
     loss: float = Field(default=0.0, ge=0, lt=1)
     """Probability that an announcement, or a fetch, is lost."""
+
+    attack: AttackName = "none"
+    """What attacking nodes do beside the honest ones: docs/attacks.md tells each. They know every
+    right answer and have no model; all rewards and figures are those of the honest nodes alone."""
+
+    attackers: int = Field(default=1, ge=0, le=256)
+    """Attacking nodes, in addition to `nodes`, where there is an attack; with 0 only its measures
+    are taken. Each has an address prefix of its own, but under `sybil` all are behind one."""

@@ -14,6 +14,7 @@ from string import Template
 
 from swarmnode import __version__
 from swarmnode.rewards.common_answers import concentration
+from swarmnode.sim.attacks.words import announced, told
 from swarmnode.sim.curves import SERIES
 from swarmnode.sim.intervals import Estimate
 from swarmnode.sim.summary import REWARDS, RewardName, Variant
@@ -48,6 +49,7 @@ def page(study: Study, curves_svg: str) -> str:
         version=_text(__version__),
         answer=_text(answer(study.variants)),
         stopped=_stopped(study),
+        attack=_attack(study),
         each=_each(study.variants),
         what_was_run=_text(what_was_run(study.settings, study.variants)),
         command=_text(study.command),
@@ -94,6 +96,20 @@ def _stopped(study: Study) -> str:
     )
     told = f"This page tells of {reached}." if reached else ""
     return f'<p class="warning">Stopped before its end. {_text(told)}</p>'
+
+
+def _attack(study: Study) -> str:
+    simulation = study.settings.simulation
+    if simulation.attack == "none":
+        return ""
+    lines = [
+        f"<li><strong>{_text(variant.name)}</strong>: "
+        f"{_text(told(simulation.attack, variant.attacked))}</li>"
+        for variant in study.variants
+        if variant.attacked
+    ]
+    what = _text(announced(study.settings))
+    return f'<div class="warning"><p>{what}</p><ul>{"".join(lines)}</ul></div>'
 
 
 def _reward_table(variants: Sequence[Variant]) -> str:

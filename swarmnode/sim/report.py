@@ -17,6 +17,7 @@ from swarmnode import __version__
 from swarmnode.config.settings import Settings
 from swarmnode.files import write_atomically
 from swarmnode.rewards.common_answers import concentration
+from swarmnode.sim.attacks.seen import Seen
 from swarmnode.sim.intervals import Estimate
 from swarmnode.sim.summary import REWARDS, Curve, Run, Variant, summarize
 from swarmnode.types import Evaluation, SampledAnswers
@@ -99,6 +100,11 @@ def summary_as_json(
           loophole; tasks without such a round lack.
         - `alarms_seen`: by guard-rail, the first round in which it complained at some node; others
           lack.
+        - `attacked`: None without an attack, else of the honest nodes: `said`, by what attacks want
+          said, the shares of held-out answers that say it in the first and the last evaluation;
+          `answer_tokens`, how long these answers are in both; `groups` of attackers and
+          `external_groups` of all others in a round's training set, and `tokens`, the attackers'
+          share of its tokens.
     - `evaluations`: a list of `{variant, seed, node, round, held_out, held_out_greedy}` with the
       first and the last evaluation of every node within the variant's rounds; by task a text with
       "1" or "0" for each question, the same questions in the same order for all.
@@ -150,6 +156,17 @@ def _variant(variant: Variant) -> dict[str, Any]:
         },
         "loophole_seen": dict(variant.loophole_seen),
         "alarms_seen": dict(variant.alarms_seen),
+        "attacked": variant.attacked and _attacked(variant.attacked),
+    }
+
+
+def _attacked(seen: Seen) -> dict[str, Any]:
+    return {
+        "said": {name: [_number(share) for share in both] for name, both in seen.said.items()},
+        "answer_tokens": [_number(length) for length in seen.answer_tokens],
+        "groups": _number(seen.groups),
+        "external_groups": _number(seen.external_groups),
+        "tokens": _number(seen.tokens),
     }
 
 

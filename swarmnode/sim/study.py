@@ -15,6 +15,7 @@ from typing import Protocol
 
 from swarmnode.clock import VirtualClock, VirtualLoop
 from swarmnode.config.settings import Settings
+from swarmnode.sim.building import Placing, unchanged
 from swarmnode.sim.folder import RunFolder
 from swarmnode.sim.machine import Machine
 from swarmnode.sim.summary import Run, last_round
@@ -28,6 +29,8 @@ class Arm:
 
     variant: str
     settings: Settings
+    placing: Placing = unchanged
+    """What is changed in what honest nodes are put into; the variant's name has to tell it."""
 
     @property
     def seed(self) -> int:
@@ -119,7 +122,8 @@ async def _run_arm(
 ) -> None:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
-    async with simulated_swarm(arm.settings, machine, VirtualClock(loop), cache) as swarm:
+    clock = VirtualClock(loop)
+    async with simulated_swarm(arm.settings, machine, clock, cache, arm.placing) as swarm:
         progress.ready(arm, swarm.figures)
         async for reports in swarm.rounds():
             folder.append(reports)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from swarmnode.sim.attacks.seen import Seen, seen
 from swarmnode.sim.common_answers import alarms_first_seen, answers_of, loophole_first_seen
 from swarmnode.sim.intervals import Estimate, Figure, Table, estimate
 from swarmnode.types import RoundReport, SampledAnswers, TaskRewards
@@ -78,6 +79,8 @@ class Variant:
     """By guard-rail, the first round in which it complained at some node; others lack."""
     dropped: Mapping[str, int]
     """Everything dropped in all its runs, by reason."""
+    attacked: Seen | None
+    """What honest nodes showed of an attack; None where there was none."""
 
 
 def summarize(runs: Sequence[Run]) -> Sequence[Variant]:
@@ -140,6 +143,7 @@ def _summarize_variant(name: str, runs: Sequence[Run]) -> Variant:
         loophole_seen=loophole_first_seen(told),
         alarms_seen=alarms_first_seen(told),
         dropped=_dropped(runs),
+        attacked=seen(told),
     )
 
 

@@ -7,39 +7,35 @@ give the same numbers. Rounds run in lock-step: every node begins round r when a
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from swarmnode.clock import Clock
 from swarmnode.config.settings import Settings
 from swarmnode.evaluation import Examiner
-from swarmnode.network.memory import MemoryNetwork
-from swarmnode.node import Node, Surroundings, build_node
+from swarmnode.node import Node
 from swarmnode.observe.samples import sample
 from swarmnode.policies import Making, base_pairs, policy_order
-from swarmnode.policy.client import Durations, RemotePolicy
-from swarmnode.publish import Identity
-from swarmnode.rewards.channels import rewards
 from swarmnode.rewards.client import Scorer
 from swarmnode.round import run_round
+from swarmnode.sim.attacks.measures import Heard
+from swarmnode.sim.building import Placing, build_nodes, settings_of, unchanged
 from swarmnode.sim.machine import Machine
 from swarmnode.types import Evaluation, RoundReport, Scored, TaskRewards
-from swarmproto import public_key_of
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedSwarm:
-    """A swarm whose nodes have joined."""
+    """A swarm whose nodes have joined, and what attackers there are."""
 
     settings: Settings
     clock: Clock
     examiner: Examiner
     nodes: Sequence[Node]
+    """The honest ones; attackers report nothing."""
     figures: Mapping[str, float]
     """Parameters and memory of the first policy, and seconds that its warm start took."""
     answers: dict[str, str] = field(default_factory=dict)
@@ -68,12 +64,19 @@ class SimulatedSwarm:
         return await run_round(node.parts, number, seen)
 
     async def _examined(self, reports: Sequence[RoundReport]) -> Sequence[RoundReport]:
+        policies = [Heard(node.policy) for node in self.nodes]
         evaluations: list[Evaluation] = await asyncio.gather(
-            *(self.examiner.examine(node.policy, self.clock, lambda: 1.0) for node in self.nodes)
+            *(self.examiner.examine(policy, self.clock, lambda: 1.0) for policy in policies)
         )
-        return [
+        told = [
             node.examined(report, evaluation)
             for node, report, evaluation in zip(self.nodes, reports, evaluations, strict=True)
+        ]
+        if self.settings.simulation.attack == "none":
+            return told
+        return [
+            replace(report, metrics={**report.metrics, **policy.figures})
+            for report, policy in zip(told, policies, strict=True)
         ]
 
     def _start_report(self, node: Node) -> RoundReport:
@@ -83,7 +86,11 @@ class SimulatedSwarm:
 
 @asynccontextmanager
 async def simulated_swarm(
-    settings: Settings, machine: Machine, clock: Clock, cache: Path | None
+    settings: Settings,
+    machine: Machine,
+    clock: Clock,
+    cache: Path | None,
+    placing: Placing = unchanged,
 ) -> AsyncIterator[SimulatedSwarm]:
     """Make the policies, build the nodes and let them join; leave when the context ends.
 
@@ -91,14 +98,17 @@ async def simulated_swarm(
     """
     levels = dict(settings.tasks.pairs)
     scorer = machine.scorer
-    nodes = _build_nodes(settings, machine, clock, await _fingerprints(scorer, levels))
+    fingerprints = await _fingerprints(scorer, levels)
+    nodes, attackers = build_nodes(settings, machine, clock, fingerprints, placing)
     figures, examiner = await asyncio.gather(
         _create_policies(settings, scorer, nodes, cache),
         Examiner.prepare(scorer, levels, settings.evaluation.questions_per_task),
     )
     try:
         async with asyncio.TaskGroup() as tasks:
-            beside = [task for node in nodes for task in await node.join(tasks)]
+            joining = [*nodes, *(attacker.node for attacker in attackers)]
+            beside = [task for node in joining for task in await node.join(tasks)]
+            beside += [tasks.create_task(attacker.run()) for attacker in attackers]
             yield SimulatedSwarm(settings, clock, examiner, nodes, figures)
             for task in beside:
                 task.cancel()
@@ -114,58 +124,6 @@ async def _fingerprints(
     return dict(zip(pairs, await scorer.fingerprints(pairs), strict=True))
 
 
-def _build_nodes(
-    settings: Settings,
-    machine: Machine,
-    clock: Clock,
-    fingerprints: Mapping[tuple[str, str], bytes],
-) -> Sequence[Node]:
-    simulation = settings.simulation
-    network = MemoryNetwork(
-        clock,
-        latency_seconds=simulation.latency_seconds,
-        loss=simulation.loss,
-        seed=simulation.seed,
-    )
-    nodes: list[Node] = []
-    for number in range(simulation.nodes):
-        identity = simulated_identity(simulation.seed, number)
-        durations = random.Random(f"{simulation.seed}/durations/{number}")
-        spread = partial(_seconds, durations, simulation.duration_spread)
-        policy = RemotePolicy(
-            machine.hosts[number % len(machine.hosts)],
-            number,
-            publisher=identity.public_key,
-            clock=clock,
-            durations=Durations(
-                generate=partial(spread, simulation.generate_seconds),
-                train=partial(spread, simulation.train_seconds),
-            ),
-            rewards=partial(rewards, partial_credit=settings.rewards.partial_credit),
-        )
-        around = Surroundings(
-            number=number,
-            identity=identity,
-            swarm_id=machine.swarm_id,
-            levels=dict(settings.tasks.pairs),
-            fingerprints=fingerprints,
-            scorer=machine.scorer,
-            transport=network.endpoint(f"memory/{number}"),
-            clock=clock,
-            score_seconds=partial(spread, simulation.score_seconds),
-            seed=simulation.seed,
-        )
-        nodes.append(build_node(_of_node(settings, number), policy, around))
-    return nodes
-
-
-def _of_node(settings: Settings, number: int) -> Settings:
-    """The settings of one node, which differ in the model."""
-    models = settings.simulation.models
-    policy = settings.policy.model_copy(update={"model": models[number % len(models)]})
-    return settings.model_copy(update={"policy": policy})
-
-
 async def _create_policies(
     settings: Settings, scorer: Scorer, nodes: Sequence[Node], cache: Path | None
 ) -> Mapping[str, float]:
@@ -177,7 +135,7 @@ async def _create_policies(
     async def create(number: int, node: Node) -> Mapping[str, float]:
         seed = simulation.seed * 1_000_003 + number
         making = Making(
-            model=_of_node(settings, number).policy.model,
+            model=settings_of(settings, number).policy.model,
             skills=skills_of(settings, number),
             seed=seed,
             sampling_seed=seed,
@@ -202,13 +160,3 @@ def skills_of(settings: Settings, number: int) -> Sequence[str]:
         return tasks if skill == "all" else skill.split("+")
     random.Random(f"{settings.simulation.seed}/skills").shuffle(tasks)
     return sorted({tasks[number % len(tasks)], tasks[(number + 1) % len(tasks)]})
-
-
-def simulated_identity(seed: int, number: int) -> Identity:
-    """Keys that follow from the seed: fit for a simulation and for nothing else."""
-    private = hashlib.sha256(f"swarmnode simulation key {seed}/{number}".encode()).digest()
-    return Identity(private, public_key_of(private), private[:16])
-
-
-def _seconds(generator: random.Random, spread: float, average: float) -> float:
-    return average * generator.uniform(1.0 - spread, 1.0 + spread)
