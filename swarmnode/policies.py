@@ -56,6 +56,7 @@ async def policy_order(
         policy=policy.model_dump(),
         training=settings.training.model_dump(),
         channels=settings.rewards.channels.model_dump(),
+        log_prob_gate=settings.selection.log_prob_gate.model_dump(),
         seed=making.seed,
         sampling_seed=making.sampling_seed,
         shared_seed=making.shared_seed,

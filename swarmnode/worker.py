@@ -20,6 +20,7 @@ import torch
 from transformers.utils.logging import disable_progress_bar
 
 from swarmnode.config.channels import Channels
+from swarmnode.config.external import LogProbGate
 from swarmnode.config.policy import PolicySettings
 from swarmnode.config.rounds import Rounds
 from swarmnode.config.training import Training
@@ -64,7 +65,12 @@ class HostedPolicy:
         self._channels = Channels.model_validate(order["channels"])
         weights = self._channels.weights
         self._trainer = Trainer(
-            self._policy, training, settings.temperature, weights, settings.new_tokens
+            self._policy,
+            training,
+            settings.temperature,
+            weights,
+            settings.new_tokens,
+            LogProbGate.model_validate(order["log_prob_gate"]),
         )
         self._generator = torch.Generator().manual_seed(order["sampling_seed"])
         # The warm start has done its work before the first checkpoint: it may change freely.
@@ -150,10 +156,10 @@ class HostedPolicy:
         self, groups: Sequence[dict[str, Any]], watched: Sequence[dict[str, Any]] = ()
     ) -> dict[str, Any]:
         """Take one step; groups of peers whose text is too long for us are left out, counted."""
-        encoded = [self._paid(group, _training_group(self._policy, group)) for group in groups]
-        limit = self._settings.new_tokens
-        fits = [all(len(ids) <= limit for ids in group.completions) for group in encoded]
-        report = self._trainer.step(list(compress(encoded, fits)))
+        encoded, fits = self._encoded(groups)
+        report = self._trainer.step(
+            list(compress(encoded, fits)), list(compress(*self._encoded(watched)))
+        )
         self._policy.version = self._trainer.steps
         treated = iter(report.treatments)
         too_long = Treatment(OUT, "longer than max_new_tokens in our tokens")
@@ -163,6 +169,14 @@ class HostedPolicy:
             "metrics": {**report.metrics, "groups/too_long": float(fits.count(False))},
             "treatments": [[one.level, one.why] for one in treatments],
         }
+
+    def _encoded(
+        self, groups: Sequence[dict[str, Any]]
+    ) -> tuple[Sequence[TrainingGroup], Sequence[bool]]:
+        """Groups in our tokens, and whether all of a group's completions are within our limit."""
+        encoded = [self._paid(group, _training_group(self._policy, group)) for group in groups]
+        limit = self._settings.new_tokens
+        return encoded, [all(len(ids) <= limit for ids in one.completions) for one in encoded]
 
     def _paid(self, group: dict[str, Any], encoded: TrainingGroup) -> TrainingGroup:
         """With what it is paid for beside accuracy, its lengths being those in our tokens."""
@@ -256,6 +270,7 @@ def _training_group(policy: Policy, group: dict[str, Any]) -> TrainingGroup:
         task=group["task"],
         sampler_logprobs=tuple(logprobs),
         total_logprobs=tuple(group["total_logprobs"]),
+        same_tokenizer=group["same_tokenizer"],
         origin=group["origin"],
         excluded=frozenset(group["excluded"]),
     )

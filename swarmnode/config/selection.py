@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from swarmnode.config.base import Section
-from swarmnode.config.external import Fallback
+from swarmnode.config.external import Fallback, LogProbGate
 from swarmnode.config.rounds import Rounds
 
 EXTERNAL_TOKEN_SHARE = 0.5
@@ -47,6 +47,9 @@ class Selection(Section):
     prefix_share: float = Field(default=0.25, ge=0.0, le=1.0)
     """The same of an address prefix, as which all keys count that are connected from it. All peers
     that are known through others alone are one."""
+
+    log_prob_gate: LogProbGate = LogProbGate()
+    """What peers say that our own policy never would."""
 
     fallback: Fallback = Fallback()
     """Own groups alone, after a fall."""

@@ -7,7 +7,7 @@ long as the host takes. Errors of the host are the supervisor's (swarmnode.proce
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -52,6 +52,8 @@ class PolicyOrder:
     """Where warm starts are kept."""
     examples: Mapping[str, Sequence[tuple[str, str]]]
     """Questions and answers that come before each question, by task."""
+    log_prob_gate: Mapping[str, Any] = field(default_factory=dict)
+    """The settings of `selection.log_prob_gate`."""
     rounds: Mapping[str, Any] | None = None
     """The settings' section of that name; None for a policy that isn't trained here."""
 
@@ -138,6 +140,7 @@ class RemotePolicy:
             "skill_pairs": order.skill_pairs,
             "cache_folder": order.cache_folder,
             "examples": order.examples,
+            "log_prob_gate": order.log_prob_gate,
             "rounds": order.rounds,
         }
         made = await self._host.call("create", payload, CREATE_SECONDS)

@@ -56,7 +56,8 @@ class SavedTrainer(Protocol):
         """Optimizer steps so far: the policy's version."""
 
     def state_dict(self) -> dict[str, Any]:
-        """`steps`, under `optimizer` torch's own form, and plain values under `channel_spread`."""
+        """`steps`, under `optimizer` torch's own form, and plain values under `channel_spread` and
+        `log_prob_gate`."""
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a copy of such a state."""
@@ -88,6 +89,8 @@ class _State(Section):
     optimizer: _Optimizer
     channel_spread: dict[str, list[float]] = Field(default_factory=dict)
     """The running deviation of reward channels."""
+    log_prob_gate: dict[str, list[float]] = Field(default_factory=dict)
+    """What is known of own completions."""
     extra: JsonValue
 
 
@@ -130,7 +133,7 @@ class PolicyState:
             steps={name: float(entry["step"]) for name, entry in entries.items()},
             learning_rates=[group["lr"] for group in state["param_groups"]],
         )
-        document = self._document(scalars, trainer["channel_spread"], extra)
+        document = self._document(scalars, trainer, extra)
         weights, reference = self._policy.saved_tensors(), self._policy.reference_tensors()
 
         def write(temporary: Path) -> None:
@@ -165,6 +168,7 @@ class PolicyState:
                 "steps": state.version,
                 "optimizer": optimizer,
                 "channel_spread": state.channel_spread,
+                "log_prob_gate": state.log_prob_gate,
             }
         )
         self._generator.set_state(generator)
@@ -185,7 +189,7 @@ class PolicyState:
         return state.extra
 
     def _document(
-        self, optimizer: _Optimizer, channel_spread: dict[str, list[float]], extra: JsonValue
+        self, optimizer: _Optimizer, trainer: Mapping[str, Any], extra: JsonValue
     ) -> bytes:
         generator = self._generator.get_state().numpy().tobytes()
         try:
@@ -201,7 +205,8 @@ class PolicyState:
                 | {library: version(library) for library in _LIBRARIES},
                 generator=base64.b64encode(generator).decode(),
                 optimizer=optimizer,
-                channel_spread=channel_spread,
+                channel_spread=trainer["channel_spread"],
+                log_prob_gate=trainer["log_prob_gate"],
                 extra=extra,
             )
             return json.dumps(state.model_dump(), indent=1, allow_nan=False).encode()

@@ -43,6 +43,8 @@ class TrainingGroup:
     total_logprobs: tuple[float | None, ...] | None = None
     """Log-probs in nats of whole completions under the policy that sampled, whatever its tokenizer,
     None where unknown; the end token is included where it was sampled."""
+    same_tokenizer: bool = True
+    """Whether the sampler's tokenizer is ours, by its fingerprint."""
     origin: str = ""
     """Who sampled it, as metrics may tell peers apart: one text for each peer."""
     further_channels: Mapping[str, tuple[float, ...]] = field(default_factory=dict)

@@ -36,6 +36,16 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "completions/excluded_local": "Local completions of live groups that a guard-rail keeps "
         "out of the loss; their rewards count in the baseline.",
         "completions/excluded_external": "The same of external completions.",
+        "completions/gated_external": "External completions that the log-prob gate kept out of the "
+        "loss under `enforce`; their rewards count in the baseline.",
+        "log_prob_gate/measured/own": "Own completions held against the limit of the rounds "
+        "before; as all of log_prob_gate/ missing until 200 own completions are known.",
+        "log_prob_gate/over/own": "Those past it: about one in a hundred.",
+        "log_prob_gate/measured/same_tokenizer": "Completions held against it of peers whose "
+        "tokenizer is ours: those trained on, and those that would be under `monitor`.",
+        "log_prob_gate/over/same_tokenizer": "Those past it.",
+        "log_prob_gate/measured/other_tokenizer": "The same of peers with another tokenizer.",
+        "log_prob_gate/over/other_tokenizer": "Those past it.",
         "completions/weighted_external": "External completions under importance weights, of single "
         "tokens or of the whole.",
         "corrections/full": "External groups trained on under per-token importance ratios.",
@@ -98,7 +108,13 @@ CHANNEL_METRICS: Mapping[str, str] = MappingProxyType(
 )
 """Where there is more than accuracy, each with the channel's name behind it."""
 
-_COUNTED = ("groups/", "corrections/", "completions/masked", "completions/excluded")
+_COUNTED = (
+    "groups/",
+    "corrections/",
+    "completions/masked",
+    "completions/excluded",
+    "completions/gated",
+)
 
 
 def length_metrics(groups: Sequence[TrainingGroup]) -> dict[str, float]:

@@ -10,7 +10,7 @@ gradient, but for rounding.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import TypeVar
 
@@ -76,6 +76,25 @@ class RoundPasses:
             tuple(chosen) for chosen in micro_batches(lengths, settings.micro_batch_tokens, fits)
         ]
         self._recomputed = {index for index, length in enumerate(lengths) if not fits(1, length)}
+
+    @property
+    def old_logprobs(self) -> Mapping[int, Tensor]:
+        """By row, those of its tokens under the policy at the start of the round; after
+        `gradients`, and only of rows that fit."""
+        return self._old
+
+    @torch.no_grad()
+    def look(self) -> Mapping[int, Tensor]:
+        """The same without `gradients`, by a pass of its own."""
+        while self._layout:
+            found: dict[int, Tensor] = {}
+
+            def kept(rows: Rows, found: dict[int, Tensor] = found) -> None:
+                found.update(_split(self._statistics(rows).logprobs, rows, self._batch(rows)))
+
+            if self._over_layout(kept) is not None:
+                return found
+        return {}
 
     def gradients(self, steps: int) -> list[Tensor]:
         """Adds the gradients of the summed loss to the parameters'; the record of each micro-batch.
@@ -176,8 +195,7 @@ class RoundPasses:
         )
         loss = batch_loss(batch, tokens, fixed, self._settings, self._longest)
         loss.losses.sum().backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        if self._settings.inner_steps > 1:
-            found.update(_split(logprobs, rows, batch))
+        found.update(_split(logprobs, rows, batch))
         return _record(batch, tokens, fixed, loss)
 
     @torch.no_grad()

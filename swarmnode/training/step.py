@@ -14,13 +14,16 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from swarmnode.config.external import LogProbGate
 from swarmnode.config.training import Training
 from swarmnode.training.channels import ACCURACY_ALONE, ChannelSpread
+from swarmnode.training.gating import gated, looked_at
 from swarmnode.training.groups import (
     OUT,
     ReferenceModel,
@@ -29,10 +32,11 @@ from swarmnode.training.groups import (
     TrainingGroup,
     Treatment,
 )
+from swarmnode.training.log_prob_gate import Calibration, Gate, Looked
 from swarmnode.training.memory import ActivationCost, measured_cost
 from swarmnode.training.metrics import group_metrics, length_metrics
 from swarmnode.training.passes import DROPPED, OUT_OF_MEMORY, RoundPasses
-from swarmnode.training.plan import plan_round
+from swarmnode.training.plan import TrainedRow, plan_round
 from swarmnode.training.records import divisor, token_metrics
 from swarmnode.training.schedule import learning_rate
 
@@ -45,7 +49,8 @@ class Trainer:
 
     `temperature` is what the completions were sampled at; all log-probs are taken at it.
     `longest` is the most tokens that a completion may have, which `normalization` = `constant`
-    needs. Raises ValueError where the settings need what isn't there.
+    needs; without a `gate` peers' log-probs are not looked at. Raises ValueError where the settings
+    need what isn't there.
     """
 
     def __init__(
@@ -55,6 +60,7 @@ class Trainer:
         temperature: float,
         channel_weights: Mapping[str, float] = ACCURACY_ALONE,
         longest: int | None = None,
+        gate: LogProbGate | None = None,
     ) -> None:
         if temperature <= 0.0:
             raise ValueError(f"the sampling temperature must be positive, got {temperature}")
@@ -68,6 +74,7 @@ class Trainer:
         self._channel_weights = dict(channel_weights)
         self._spread = ChannelSpread()
         self._longest = longest or 1
+        self._gate = Gate(gate or LogProbGate(action="off"))
         self._parameters = [one for one in model.parameters() if one.requires_grad]
         self._optimizer = _optimizer(self._parameters, settings)
         self._device = self._parameters[0].device
@@ -79,26 +86,52 @@ class Trainer:
         """Optimizer steps taken so far: the policy's version."""
         return self._steps
 
-    def step(self, groups: Sequence[TrainingGroup]) -> StepReport:
-        """Trains on a round's groups, local and external, in any order."""
+    def step(
+        self, groups: Sequence[TrainingGroup], watched: Sequence[TrainingGroup] = ()
+    ) -> StepReport:
+        """Trains on a round's groups, local and external, in any order.
+
+        `watched` are groups of peers that are only held against the gate.
+        """
         plan = plan_round(groups, self._settings, self._channel_weights, self._spread)
         self._spread = plan.spread
+        seen: list[Looked] = []
+        if self._gate.measures:
+            seen += chain(*self._look(watched, plan_round(watched, self._settings).rows).values())
+        if self._gate.enforces:
+            looked = self._look(groups, plan.rows)
+            seen += chain(*looked.values())
+            plan = gated(self._gate, plan, looked)
+        passes = self._passes(plan.rows)
         metrics = {**group_metrics(plan.counts), **length_metrics(groups), **plan.channels}
-        if self._settings.activation_limit_mib and self._cost is None:
-            self._cost = measured_cost(self._model, self._device)
-        passes = RoundPasses(
-            self._model,
-            self._settings,
-            self._temperature,
-            self._longest,
-            plan.rows,
-            self._cost,
-        )
         metrics, stepped = self._inner_steps(passes, metrics)
+        if self._gate.measures and not self._gate.enforces:
+            looked = looked_at(self._gate, groups, plan.rows, passes.old_logprobs)
+            seen += chain(*looked.values())
+        if self._gate.measures:
+            metrics |= self._gate.figures(seen) | self._gate.calibrate(groups)
         treatments = list(plan.treatments)
         for row in passes.dropped:
             treatments[plan.rows[row].group] = Treatment(OUT, "out of memory")
         return StepReport(metrics, stepped, tuple(treatments))
+
+    def _look(
+        self, groups: Sequence[TrainingGroup], rows: Sequence[TrainedRow]
+    ) -> Mapping[int, Sequence[Looked]]:
+        """What the gate sees of external rows, by a pass of its own; rows by their position."""
+        places = [place for place, row in enumerate(rows) if row.external]
+        if not places:
+            return {}
+        found = self._passes([rows[place] for place in places]).look()
+        known = {places[at]: logprobs for at, logprobs in found.items()}
+        return looked_at(self._gate, groups, rows, known)
+
+    def _passes(self, rows: Sequence[TrainedRow]) -> RoundPasses:
+        if self._settings.activation_limit_mib and self._cost is None:
+            self._cost = measured_cost(self._model, self._device)
+        return RoundPasses(
+            self._model, self._settings, self._temperature, self._longest, rows, self._cost
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """All that lasts but the model's parameters; the optimizer's state is in torch's form."""
@@ -106,6 +139,7 @@ class Trainer:
             "steps": self._steps,
             "optimizer": self._optimizer.state_dict(),
             "channel_spread": self._spread.to_values(),
+            "log_prob_gate": self._gate.calibration.to_values(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -114,6 +148,7 @@ class Trainer:
         self._optimizer.load_state_dict(copy.deepcopy(dict(state["optimizer"])))
         self._steps = int(state["steps"])
         self._spread = ChannelSpread.from_values(state.get("channel_spread", {}))
+        self._gate.calibration = Calibration.from_values(state.get("log_prob_gate", {}))
 
     def _inner_steps(
         self, passes: RoundPasses, metrics: dict[str, float]

@@ -74,6 +74,7 @@ def hosted(**training: Any) -> HostedPolicy:
             "policy": SETTINGS.model_dump(),
             "training": Training(**training).model_dump(),
             "channels": {},
+            "log_prob_gate": {},
             "seed": 1,
             "sampling_seed": 1,
             "examples": {},

@@ -30,6 +30,7 @@ def order(tiny: TinySettings = SMALL, seed: int = 7, **changes: Any) -> dict[str
         "policy": policy.model_dump(),
         "training": TRAINING.model_copy(update=changes).model_dump(),
         "channels": {},
+        "log_prob_gate": {},
         "seed": seed,
         "sampling_seed": seed,
         "shared_seed": 1,
