@@ -67,10 +67,11 @@ async def sweep(child: Child, questions: Sequence[Question], marker: Path) -> No
     for question in questions:
         texts = [text for text in texts_against(question.answer, marker) if _encodable(text)]
         groups = [group_of(question, some) for some in in_groups(texts)]
-        verdicts = await scorer.score(groups)
+        judged = await scorer.score_external(groups)
         nothing = [Verdict((0.0,) * len(group.completions)) for group in groups]
-        assert verdicts == nothing, question
-        assert await scorer.score([group_of(question, [question.answer])]) == [Verdict((1.0,))]
+        assert judged.verdicts == nothing, question
+        judged = await scorer.score_external([group_of(question, [question.answer])])
+        assert judged.verdicts == [Verdict((1.0,))]
 
 
 def _encodable(text: str) -> bool:

@@ -19,6 +19,7 @@ import pytest
 
 from swarmnode.clock import VirtualClock
 from swarmnode.process import Child
+from swarmnode.rewards.budget import ScorerBudget
 from swarmnode.scored import NodeRewards
 from swarmnode.selection.admission import Reason
 from swarmnode.types import Completion, Group, PolicyInfo
@@ -169,7 +170,7 @@ async def outcome(
 ) -> tuple[set[Reason], bool]:
     """Why anything was dropped, and whether the group came into the pool at its honest worth."""
     author = Stranger(1, clock)
-    rewards = NodeRewards(scorer_of(child), clock, lambda: 0.1)
+    rewards = NodeRewards(scorer_of(child), clock, lambda: 0.1, ScorerBudget(1.0, 10.0))
     here = scene(clock, rewards=rewards, fingerprints={(TASK, LEVEL): honest.fingerprint})
     announcement, served = kind.published(author, author.bundle(honest.group), body)
     here.transport.serving[author.address] = honestly(served)
