@@ -3,7 +3,8 @@
 Everything that is dropped is counted under its reason, and for the peer that the reason concerns;
 muted peers are neither listened to nor fetched from. Nothing of a peer's is trusted: claims in
 announcements only decide what is fetched first. Bundles are fetched beside each other, and each is
-scored as soon as it is there: a slow holder delays nobody else's groups.
+scored as soon as it is there: a slow holder delays nobody else's groups. What is fetched and pooled
+is shared out by address prefix first, then by peer.
 """
 
 from __future__ import annotations
@@ -12,39 +13,33 @@ import asyncio
 import contextlib
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence, Set
 from typing import Protocol
 
 from swarmnode.clock import Clock
+from swarmnode.conduct import Conduct, Notices
+from swarmnode.fetching import Fetching, Received
 from swarmnode.keys import peer_id_of
-from swarmnode.network.peer import peer_id_in
-from swarmnode.network.transport import Delivered, Transport, TransportError
+from swarmnode.network.transport import Delivered, Transport
 from swarmnode.selection.admission import (
     AdmissionRules,
-    Concerned,
     Reason,
     Refused,
     open_delivered,
     wanted_positions,
 )
 from swarmnode.selection.budget import Wanted, groups_of, within_budget
-from swarmnode.selection.bundles import Opened, open_answer
 from swarmnode.selection.pool import Pool
+from swarmnode.selection.quality import Quality
 from swarmnode.selection.remembered import Remembered
 from swarmnode.selection.standing import Standing
 from swarmnode.selection.twins import Twins
 from swarmnode.selection.weight import cut
 from swarmnode.types import Group, Scored
-from swarmnode.wire import received_group
-from swarmproto import COMPLETIONS_MAX, Announcement, FetchRequest
+from swarmproto import COMPLETIONS_MAX, Announcement
 
-FETCHES_AT_ONCE = 4
-HOLDERS_TRIED = 3
-"""Holders of a bundle that are asked for it: a stranger may name eight that never answer."""
-
-TRYING_SECONDS = 5.0
-"""After so long in a look nobody is asked for what a first holder didn't give."""
+BYTES_PER_LOOK = 8 * 1024 * 1024
+"""Bytes that a look fetches at most, by what is announced."""
 
 FULL_SECONDS = 30.0
 """From look to look while the pool is full: the network process makes one in that time anyway."""
@@ -63,28 +58,6 @@ class ExternalRewards(Protocol):
 
         Both in the order of `groups`, which are of one author, connected to us from `prefix`.
         """
-
-
-@dataclass(frozen=True, slots=True)
-class Notices:
-    """Whom the collector tells of what; each is called at once and must not raise."""
-
-    duplicate: Callable[[bytes, float], None] = lambda _instance, _started_seconds: None
-    """Our key is used by another instance too, which began at that moment in seconds since 1970,
-    or before; told again where an earlier moment becomes known."""
-    muted: Callable[[str, float], None] = lambda _peer, _seconds: None
-    """A peer is muted for so many seconds: hang up and refuse it."""
-    served: Callable[[str], None] = lambda _holder: None
-    """The holder at this address served groups that were admitted."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Received:
-    """Groups that one holder served, verified, by position."""
-
-    holder: str
-    opened: Opened
-    groups: Mapping[int, Group]
 
 
 class Collector:
@@ -107,10 +80,10 @@ class Collector:
         completions_kept: int = COMPLETIONS_MAX,
         standing: Standing | None = None,
         remembered: Remembered | None = None,
+        quality: Quality | None = None,
         notices: Notices | None = None,
     ) -> None:
         self._own_key = own_key
-        self._own_name = peer_id_of(own_key)
         self._rules = rules
         self._transport = transport
         self._rewards = rewards
@@ -125,13 +98,28 @@ class Collector:
         self._twins = Twins(own_key, own_instance)
         self._stopped = False
         self._looked = clock.now()
-        self._slots = asyncio.Semaphore(FETCHES_AT_ONCE)
         self.standing = Standing() if standing is None else standing
         self.remembered = Remembered() if remembered is None else remembered
-        self.dropped: Counter[Reason] = Counter()
-        """What was dropped since the start, by reason."""
+        self.quality = Quality() if quality is None else quality
+        own_name = peer_id_of(own_key)
+        self._conduct = Conduct(own_name, self.standing, self.quality, self._notices, clock)
         self.counts: Counter[str] = Counter()
         """Groups and bytes fetched, groups admitted."""
+        self._fetching = Fetching(
+            own_name=own_name,
+            rules=rules,
+            transport=transport,
+            conduct=self._conduct,
+            remembered=self.remembered,
+            clock=clock,
+            rng=rng,
+            counts=self.counts,
+        )
+
+    @property
+    def dropped(self) -> Counter[Reason]:
+        """What was dropped since the start, by reason."""
+        return self._conduct.dropped
 
     async def run(self) -> None:
         """Look for groups again and again, until cancelled."""
@@ -147,8 +135,9 @@ class Collector:
     async def look(self) -> None:
         """One look: discover, fetch what is worth having, admit, score, pool.
 
-        Nothing is fetched while the pool is full, since nobody would train on it: all that is
-        looked for then, and seldom, is another node with our key. Raises what the rewards raise.
+        While the pool is full nothing is fetched but what takes a place of a prefix that has too
+        many, and that seldom, since nobody would train on it; another node with our key is looked
+        for all the same. Raises what the rewards raise.
         """
         now = self._clock.now()
         self._pool.fresh(now)
@@ -158,35 +147,45 @@ class Collector:
         self._looked = now
         delivered = await self._transport.discover(self._discover_count)
         if full:
-            self._note_own_among(delivered)
-            return
-        found = self._worth_fetching(delivered)
-        budget = min(self._pool.room, self._groups_per_look)
-        chosen = within_budget(found, groups=budget, announced_bytes=BYTES_PER_LOOK, rng=self._rng)
+            delivered = await self._placed(delivered)
+        found = await self._wanted(self._worth_fetching(delivered))
+        chosen = within_budget(
+            found,
+            groups=self._groups_per_look,
+            announced_bytes=BYTES_PER_LOOK,
+            places=self._pool.places(),
+            rng=self._rng,
+        )
         if left := groups_of(found) - groups_of(chosen):
             self.dropped[Reason.OVER_BUDGET] += left
         try:
             async with asyncio.TaskGroup() as tasks:
-                for announcement, positions in chosen:
-                    holders = self._in_order(announcement.holders)
-                    tasks.create_task(self._collect(announcement, positions, holders))
+                for each in chosen:
+                    holders = self._fetching.in_order(each.announcement.holders)
+                    tasks.create_task(
+                        self._fetching.fetch(
+                            each.announcement, each.positions, holders, self._admit
+                        )
+                    )
         except ExceptionGroup as group:
             # The scorer that is lost is what the caller knows how to handle, not the group.
             raise group.exceptions[0] from None
 
-    def _worth_fetching(self, delivered: Sequence[Delivered]) -> list[Wanted]:
-        found: list[Wanted] = []
+    def _worth_fetching(
+        self, delivered: Sequence[Delivered]
+    ) -> list[tuple[Announcement, tuple[int, ...]]]:
+        found = []
         for each in delivered:
             try:
-                if wanted := self._judged(each):
-                    found.append(wanted)
+                if judged := self._judged(each):
+                    found.append(judged)
             except Refused as refusal:
-                self._drop(refusal, each.peer)
+                self._conduct.drop(refusal, each.peer)
         return found
 
-    def _judged(self, delivered: Delivered) -> Wanted | None:
+    def _judged(self, delivered: Delivered) -> tuple[Announcement, tuple[int, ...]] | None:
         """The first stage: what is worth fetching, if it is new. Raises Refused."""
-        if self._muted(delivered.peer):
+        if self._conduct.muted(delivered.peer):
             raise Refused(Reason.MUTED)
         if not self.remembered.first_sight(delivered.data):
             return None
@@ -194,117 +193,76 @@ class Collector:
         if announcement.public_key == self._own_key:
             self._note_own(announcement)
             return None
-        if self._muted(peer_id_of(announcement.public_key)):
+        if self._conduct.muted(peer_id_of(announcement.public_key)):
             raise Refused(Reason.MUTED, announcement.public_key)
         return announcement, wanted_positions(announcement, self._rules, self._clock.now())
+
+    async def _wanted(self, found: Sequence[tuple[Announcement, tuple[int, ...]]]) -> list[Wanted]:
+        prefixes = await self._prefixes([announcement for announcement, _ in found])
+        return [
+            Wanted(announcement, positions, prefix)
+            for (announcement, positions), prefix in zip(found, prefixes, strict=True)
+        ]
+
+    async def _prefixes(self, announcements: Sequence[Announcement]) -> Sequence[str]:
+        """Where their authors are connected to us from."""
+        names = [peer_id_of(announcement.public_key) for announcement in announcements]
+        return await self._transport.prefixes_of(names) if names else []
 
     def _note_own(self, announcement: Announcement) -> None:
         if (began := self._twins.noted(announcement, self._clock.now())) is not None:
             self._notices.duplicate(announcement.instance, began / 1000)
 
-    def _note_own_among(self, delivered: Sequence[Delivered]) -> None:
-        """Without remembering the others, which may be worth fetching as soon as there is room."""
+    async def _placed(self, delivered: Sequence[Delivered]) -> list[Delivered]:
+        """What would get a place in a full pool; our own is noted.
+
+        The others are not remembered: they may be worth fetching as soon as there is room.
+        """
+        opened: list[tuple[Delivered, Announcement]] = []
         for each in delivered:
             with contextlib.suppress(Refused):
                 announcement = open_delivered(each.data, self._rules.swarm_id)
                 if announcement.public_key == self._own_key:
                     self._note_own(announcement)
+                else:
+                    opened.append((each, announcement))
+        prefixes = await self._prefixes([announcement for _, announcement in opened])
+        places = self._pool.places()
+        return [
+            each
+            for (each, _), prefix in zip(opened, prefixes, strict=True)
+            if places.open_to(prefix)
+        ]
 
-    def _in_order(self, holders: Sequence[str]) -> Sequence[str]:
-        """Each once, in random order, ourselves last."""
-        distinct = list(dict.fromkeys(holders))
-        order = self._rng.sample(distinct, len(distinct))
-        return sorted(order, key=lambda holder: _peer_at(holder) == self._own_name)
-
-    async def _collect(
-        self, announcement: Announcement, positions: Sequence[int], holders: Sequence[str]
-    ) -> None:
-        """Fetch, score and pool groups of one bundle, from as many holders as it takes."""
-        left, tried, until = set(positions), 0, self._clock.now() + TRYING_SECONDS
-        for holder in holders:
-            peer = _peer_at(holder)
-            async with self._slots:
-                if tried == HOLDERS_TRIED or (tried and self._clock.now() > until):
-                    return
-                if self._muted(peer):
-                    continue
-                tried += 1
-                try:
-                    received = await self._ask(announcement, sorted(left), holder)
-                except Refused as refusal:
-                    self._drop(refusal, peer)
-                    if refusal.reason.concerns is Concerned.AUTHOR:
-                        return
-                    continue
-            left.difference_update(received.opened.group_bytes)
-            await self._admit(announcement, received)
-            if not left:
-                return
-            self._drop(Refused(Reason.MISSING), peer)
-        if not tried:
-            self._drop(Refused(Reason.MUTED if holders else Reason.UNREACHABLE))
-
-    async def _ask(
-        self, announcement: Announcement, positions: Sequence[int], holder: str
-    ) -> _Received:
-        """The second stage, on what one holder answers. Raises Refused where nothing is usable."""
-        request = FetchRequest(self._rules.swarm_id, announcement.bundle_id, tuple(positions))
-        try:
-            response = await self._transport.fetch(holder, request)
-        except TransportError as error:
-            raise Refused(Reason.UNREACHABLE) from error
-        # Nothing is awaited from here on, so that no bundle is judged by what is outdated.
-        author, now = announcement.public_key, self._clock.now()
-        sizes = [len(data) for _, data in response.groups]
-        self.counts.update(fetched=len(sizes), fetched_bytes=sum(sizes))
-        if self._muted(peer_id_of(author)):
-            raise Refused(Reason.MUTED, author)
-        window = self.remembered.window(author)
-        opened = open_answer(announcement, response, positions, window, self._rules, now)
-        bundle = (author, opened.header.sequence, announcement.bundle_id)
-        if self.remembered.of_an_earlier_life(*bundle):
-            raise Refused(Reason.GROUP_REPEATED, author)
-        self.remembered.accept(*bundle)
-        for refusal in opened.left_out:
-            self._drop(refusal)
-        groups = {
-            position: received_group(record, opened.header)
-            for position, record in opened.groups.items()
-        }
-        new = {position: group for position, group in groups.items() if self._spend(group)}
-        return _Received(holder, opened, new)
-
-    def _spend(self, group: Group) -> bool:
-        """A key may answer each index of its stream once."""
-        question = group.question
-        new = self.remembered.spend(group.publisher, question.task, question.level, question.index)
-        if not new:
-            self._drop(Refused(Reason.GROUP_REPEATED, group.publisher))
-        return new
-
-    async def _admit(self, announcement: Announcement, received: _Received) -> None:
+    async def _admit(self, announcement: Announcement, received: Received) -> None:
         """Score, and pool what holds; what was pooled may be served to others."""
         if not received.groups:
             return
-        author = announcement.public_key
-        # Asked now, since fetching from an author connects us to it.
-        (prefix,) = await self._transport.prefixes_of([peer_id_of(author)])
+        # Asked again, since fetching from an author connects us to it.
+        (prefix,) = await self._prefixes([announcement])
         groups = list(received.groups.values())
         scored, reasons = await self._rewards.score_external(groups, prefix)
         if self._stopped:
             return
+        author = announcement.public_key
         for reason in reasons:
-            self._drop(Refused(reason, author))
-        admitted: set[tuple[str, str, int]] = set()
-        for each in scored:
-            # What an announcement claims may be a lie, and dead groups would push out live ones.
-            if each.live or self._rules.wants_dead:
-                self.counts["admitted"] += 1
-                self.standing.admit(peer_id_of(author), self._clock.now())
-                self._pool.add(cut(each, self._completions_kept, self._rng))
-                admitted.add(_index(each.group))
-            else:
-                self._drop(Refused(Reason.NOTHING_WANTED, author))
+            self._conduct.drop(Refused(reason, author))
+        # What an announcement claims may be a lie, and dead groups would push out live ones.
+        admitted = [each for each in scored if each.live or self._rules.wants_dead]
+        for each in admitted:
+            self._conduct.admit(author)
+            self._pool.add(cut(each, self._completions_kept, self._rng))
+        for _ in range(len(scored) - len(admitted)):
+            self._conduct.drop(Refused(Reason.NOTHING_WANTED, author))
+        self.counts["admitted"] += len(admitted)
+        live = sum(each.live for each in scored)
+        name, now = peer_id_of(author), self._clock.now()
+        self.quality.note(name, now, held=len(scored), live=live, admitted=len(admitted))
+        await self._pass_on(announcement, received, {_index(each.group) for each in admitted})
+
+    async def _pass_on(
+        self, announcement: Announcement, received: Received, admitted: Set[tuple[str, str, int]]
+    ) -> None:
         held = {
             position: received.opened.group_bytes[position]
             for position, group in received.groups.items()
@@ -315,29 +273,6 @@ class Collector:
             header, expires = received.opened.header_bytes, announcement.expires / 1000
             await self._transport.hold(announcement.encoded, header, held, expires)
 
-    def _muted(self, peer: str) -> bool:
-        return self.standing.muted_seconds(peer, self._clock.now()) > 0.0
-
-    def _drop(self, refusal: Refused, deliverer: str = "") -> None:
-        """Count what is dropped, and hold it against the peer that it concerns, if it is known."""
-        reason = refusal.reason
-        self.dropped[reason] += 1
-        author = peer_id_of(refusal.author) if refusal.author else ""
-        peer = deliverer if reason.concerns is Concerned.DELIVERER else author
-        if not peer or peer == self._own_name:
-            return
-        if seconds := self.standing.note(peer, reason, self._clock.now()):
-            self._notices.muted(peer, seconds)
-
 
 def _index(group: Group) -> tuple[str, str, int]:
     return group.question.task, group.question.level, group.question.index
-
-
-def _peer_at(holder: str) -> str:
-    """The peer that an address leads to; an address of no peer id stands for itself.
-
-    Empty where a stranger wrote what no terminal should see: nothing is reached there.
-    """
-    name = peer_id_in(holder) or holder
-    return name if name.isprintable() else ""

@@ -20,7 +20,7 @@ import uvloop
 from swarmnode.api.status import SocketError, StatusServer
 from swarmnode.children import policy_child, scoring_child
 from swarmnode.clock import SystemClock
-from swarmnode.collect import Notices
+from swarmnode.conduct import Notices
 from swarmnode.evaluation import Examiner
 from swarmnode.guarding import Guarding
 from swarmnode.joining import network_order

@@ -6,6 +6,7 @@ Between the selection room, which knows what is remembered, and the store, which
 from __future__ import annotations
 
 from swarmnode.clock import Clock
+from swarmnode.selection.quality import Quality
 from swarmnode.selection.remembered import Remembered
 from swarmnode.selection.standing import Standing
 from swarmnode.store.records import PeerRecord
@@ -25,6 +26,8 @@ class Memories:
         self._kept: dict[str, list[object]] = {}
         self.standing = Standing()
         self.remembered = Remembered()
+        self.quality = Quality()
+        """Not kept over a death."""
 
     async def restore(self) -> None:
         """Take back what an earlier life knew."""

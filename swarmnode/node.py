@@ -12,7 +12,8 @@ from typing import Protocol
 
 from swarmnode.asking import QuestionStreams, ReserveIndices
 from swarmnode.clock import Clock
-from swarmnode.collect import Collector, Notices
+from swarmnode.collect import Collector
+from swarmnode.conduct import Notices
 from swarmnode.config.settings import Settings
 from swarmnode.controls import OwnPast, ReferenceAnswers
 from swarmnode.guard_rails import Rails
@@ -28,6 +29,7 @@ from swarmnode.selection.admission import AdmissionRules, Reason
 from swarmnode.selection.bounds import ExternalBounds
 from swarmnode.selection.filters import Filter, draw_rule, load_filter
 from swarmnode.selection.pool import Pool
+from swarmnode.selection.quality import Quality
 from swarmnode.selection.remembered import Remembered
 from swarmnode.selection.standing import Standing
 from swarmnode.types import Evaluation, RoundReport
@@ -59,6 +61,8 @@ class Surroundings:
     standing: Standing = field(default_factory=Standing)
     """What is held against peers."""
     remembered: Remembered = field(default_factory=Remembered)
+    quality: Quality = field(default_factory=Quality)
+    """What share of each peer's groups was of use."""
     notices: Notices = field(default_factory=Notices)
     """Whom the collector tells of what."""
     published: Published | None = None
@@ -228,6 +232,7 @@ def _collector(
         completions_kept=settings.rounds.completions_per_group,
         standing=around.standing,
         remembered=around.remembered,
+        quality=around.quality,
         notices=around.notices,
     )
 

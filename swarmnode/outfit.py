@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from swarmnode.clock import Clock, SystemClock
-from swarmnode.collect import Notices
+from swarmnode.conduct import Notices
 from swarmnode.config.settings import Settings
 from swarmnode.home import Home
 from swarmnode.memories import Memories
@@ -191,6 +191,7 @@ def surroundings_of(
         numbers=SequenceNumbers(partial(store.reserve_sequence, plan.identity.public_key)),
         standing=memories.standing,
         remembered=memories.remembered,
+        quality=memories.quality,
         notices=notices,
         published=published,
         announcement_bytes_max=plan.swarm.announcement_bytes_max,

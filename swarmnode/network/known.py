@@ -21,7 +21,8 @@ from swarmnode.keys import peer_id_of
 from swarmproto import Announcement, WireError, open_announcement
 
 COUNT_MAX: Final = 4096
-BYTES_MAX: Final = 2 * 1024 * 1024
+BYTES_MAX: Final = 8 * 1024 * 1024
+"""Of memory, by an estimate: of an announcement of many groups it is mostly these."""
 PER_AUTHOR: Final = 8
 REFUSED_REMEMBERED: Final = 8192
 AUTHORS_REMEMBERED: Final = 4096
@@ -128,7 +129,7 @@ class Known:
             self._remove(place)
         self._entries[place] = entry
         self._places[hashlib.sha256(announcement.encoded).digest()] = place
-        self._bytes += len(announcement.encoded)
+        self._bytes += _held_bytes(announcement)
         self.counts["new"] += 1
         self._make_room(announcement.public_key, now)
         return announcement
@@ -162,15 +163,20 @@ class Known:
         self.counts["evicted"] += 1
 
     def _remove(self, place: tuple[bytes, bytes]) -> None:
-        encoded = self._entries.pop(place).announcement.encoded
-        del self._places[hashlib.sha256(encoded).digest()]
-        self._bytes -= len(encoded)
+        announcement = self._entries.pop(place).announcement
+        del self._places[hashlib.sha256(announcement.encoded).digest()]
+        self._bytes -= _held_bytes(announcement)
 
     def _refuse(self, name: bytes, reason: str) -> None:
         self.counts[reason] += 1
         self._refused[name] = None
         while len(self._refused) > REFUSED_REMEMBERED:
             self._refused.popitem(last=False)
+
+
+def _held_bytes(announcement: Announcement) -> int:
+    texts = len(announcement.encoded) + sum(map(len, announcement.holders))
+    return 1024 + texts + 96 * len(announcement.groups)
 
 
 def _newest_last(pile: Sequence[KnownAnnouncement], rng: random.Random) -> list[KnownAnnouncement]:

@@ -1,59 +1,96 @@
-"""What of that which is worth fetching is fetched in one look. Pure, with a generator passed in."""
+"""What of that which is worth fetching is fetched in one look. Pure, with a generator passed in.
+
+Shared out by address prefix first, then by key: keys are free, so fifty of them at one address get
+together what one of them would get there alone.
+"""
 
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+from swarmnode.selection.places import Places
 from swarmproto import Announcement
 
 AUTHORS = 4
-"""A look takes from so many authors where there are as many, so that a round has as many to mix."""
+"""A look takes from so many prefixes where there are as many, so that a round has as many to mix;
+and of one prefix from so many keys."""
 
-Wanted = tuple[Announcement, tuple[int, ...]]
-"""An announcement and the positions of its groups that are worth fetching."""
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """An announcement, the positions of its groups that are worth fetching, and its prefix."""
+
+    announcement: Announcement
+    positions: tuple[int, ...]
+    prefix: str
 
 
 def groups_of(wanted: Sequence[Wanted]) -> int:
     """How many groups these are."""
-    return sum(len(positions) for _, positions in wanted)
+    return sum(len(each.positions) for each in wanted)
 
 
 def within_budget(
-    found: Sequence[Wanted], *, groups: int, announced_bytes: int, rng: random.Random
+    found: Sequence[Wanted],
+    *,
+    groups: int,
+    announced_bytes: int,
+    places: Places,
+    rng: random.Random,
 ) -> list[Wanted]:
-    """Bundles in random order, cut so that at most `groups` groups are fetched.
+    """Bundles in random order, cut so that at most `groups` groups are fetched, for which there
+    are `places`.
 
-    No key's second bundle comes before another's first, so that announcing much gains nothing, and
-    none gives more than its share among AUTHORS. A bundle whose groups would exceed
-    `announced_bytes`, by the mean size that it announces, is left out.
+    No prefix's second bundle comes before another's first, and so for keys within a prefix: who
+    announces much, or under many keys, gains nothing. None gives more at a time than its share
+    among AUTHORS. A bundle whose groups would exceed `announced_bytes`, by the mean size that it
+    announces, is left out.
     """
     chosen: list[Wanted] = []
-    authors = len({announcement.public_key for announcement, _ in found})
-    share = -(-groups // max(1, min(authors, AUTHORS)))
-    for announcement, positions in _in_turns(found, rng):
+    shares = _shares(found, groups)
+    for each in _in_turns(found, rng):
         if groups <= 0:
             break
-        kept = sorted(rng.sample(positions, min(groups, share, len(positions))))
-        size = announcement.size * len(kept) // len(announcement.groups)
+        share = shares[each.prefix]
+        most = min(groups, share, len(each.positions))
+        size = each.announcement.size * most // len(each.announcement.groups)
         if size > announced_bytes:
             continue
-        chosen.append((announcement, tuple(kept)))
-        groups -= len(kept)
-        announced_bytes -= size
+        given = places.give(each.prefix, most)
+        if given == 0:
+            continue
+        kept = tuple(sorted(rng.sample(each.positions, given)))
+        chosen.append(replace(each, positions=kept))
+        groups -= given
+        announced_bytes -= size * given // most
     return chosen
 
 
+def _shares(found: Sequence[Wanted], groups: int) -> dict[str, int]:
+    """By prefix: how many groups one of its keys gives at a time."""
+    keys: defaultdict[str, set[bytes]] = defaultdict(set)
+    for each in found:
+        keys[each.prefix].add(each.announcement.public_key)
+    of_prefix = -(-groups // max(1, min(len(keys), AUTHORS)))
+    return {prefix: -(-of_prefix // min(len(own), AUTHORS)) for prefix, own in keys.items()}
+
+
 def _in_turns(found: Sequence[Wanted], rng: random.Random) -> Sequence[Wanted]:
-    """Shuffled; first one of each key, then a second one, and so on."""
+    """Shuffled; of each prefix first one, then a second one, and so of each key within it."""
     shuffled = list(found)
     rng.shuffle(shuffled)
-    turns: Counter[bytes] = Counter()
+    by_key = _turn_by_turn(shuffled, [each.announcement.public_key for each in shuffled])
+    return _turn_by_turn(by_key, [each.prefix for each in by_key])
+
+
+def _turn_by_turn(wanted: Sequence[Wanted], owners: Sequence[str | bytes]) -> list[Wanted]:
+    turns: Counter[str | bytes] = Counter()
     by_turn: list[tuple[int, Wanted]] = []
-    for wanted in shuffled:
-        key = wanted[0].public_key
-        by_turn.append((turns[key], wanted))
-        turns[key] += 1
+    for owner, each in zip(owners, wanted, strict=True):
+        by_turn.append((turns[owner], each))
+        turns[owner] += 1
     by_turn.sort(key=lambda pair: pair[0])
-    return [wanted for _, wanted in by_turn]
+    return [each for _, each in by_turn]

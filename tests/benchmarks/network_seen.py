@@ -141,7 +141,7 @@ class TimedPool(Pool):
         self._clock = clock
         self._seen = seen
 
-    def add(self, scored: Scored) -> Scored | None:
+    def add(self, scored: Scored) -> Sequence[Scored]:
         """As any pool."""
         self._seen.to_pool.append(self._clock.now() - self._seen.look_began)
         return super().add(scored)

@@ -12,7 +12,7 @@ from typing import get_args
 import pytest
 
 from swarmnode.clock import VirtualClock
-from swarmnode.collect import FETCHES_AT_ONCE
+from swarmnode.fetching import FETCHES_AT_ONCE
 from swarmnode.rewards.client import Rejection
 from swarmnode.selection.admission import Concerned, Reason, Verdict
 from swarmnode.selection.remembered import Remembered

@@ -49,7 +49,7 @@ class Records:
             self.published |= {(each.task, each.level, each.question) for each in records}
             return put(shelf, bundle, expires)
 
-        def recording_add(pool: Pool, scored: Scored) -> Scored | None:
+        def recording_add(pool: Pool, scored: Scored) -> Sequence[Scored]:
             question = scored.group.question
             self.admitted.add((question.task, question.level, question.text))
             return add(pool, scored)

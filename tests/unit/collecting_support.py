@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from swarmnode.clock import VirtualClock, VirtualLoop
-from swarmnode.collect import Collector, ExternalRewards, Notices
+from swarmnode.collect import Collector, ExternalRewards
+from swarmnode.conduct import Notices
 from swarmnode.keys import peer_id_of
 from swarmnode.network.transport import Delivered, TransportError
 from swarmnode.prefixes import own_prefix

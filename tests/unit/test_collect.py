@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from swarmnode.clock import VirtualClock
-from swarmnode.collect import FETCHES_AT_ONCE, HOLDERS_TRIED, TRYING_SECONDS
+from swarmnode.collect import FULL_SECONDS
+from swarmnode.fetching import FETCHES_AT_ONCE, HOLDERS_TRIED, TRYING_SECONDS
+from swarmnode.prefixes import own_prefix
 from swarmnode.selection.admission import Reason
 from swarmnode.selection.standing import Standing
 from swarmnode.types import Group, Scored
@@ -480,5 +482,45 @@ def test_nothing_is_looked_for_while_the_pool_is_full() -> None:
         here.pool.take(here.pool.fresh(clock.now())[:1])
         await here.hears_of(one, 6)
         assert len(here.transport.asked) == 1
+
+    simulate(scenario)
+
+
+def test_whoever_filled_the_pool_first_keeps_nobody_else_out() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        here, one, two = scene(clock), Stranger(1, clock), Stranger(2, clock)
+        for index in range(100):
+            filled = scored(index=index, publisher=one.key, received=clock.now())
+            here.pool.add(replace(filled, prefix="203.0.113.0/24"))
+        here.transport.prefixes[one.name] = "203.0.113.0/24"
+        announced = []
+        for each in (one, two):
+            bundle = each.bundle(each.group(200))
+            here.transport.serving[each.address] = honestly(bundle)
+            announced.append(each.announcement(bundle))
+        await clock.sleep(FULL_SECONDS)
+        await here.look(*announced)
+        assert [holder for holder, _ in here.transport.asked] == [two.address]
+        assert len(here.pool) == 100
+        prefixes = Counter(each.prefix for each in here.pool.fresh(clock.now()))
+        assert prefixes == {"203.0.113.0/24": 99, own_prefix(two.name): 1}
+        # What had no place then is taken as soon as there is one.
+        here.pool.take(here.pool.fresh(clock.now())[:1])
+        await here.look(*announced)
+        assert [holder for holder, _ in here.transport.asked] == [two.address, one.address]
+
+    simulate(scenario)
+
+
+def test_what_a_peers_groups_were_worth_is_counted_for_its_quality() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        here = scene(clock, rewards=FirstIsRight(clock, [Reason.QUESTION_DIFFERS]))
+        one = Stranger(1, clock)
+        await here.hears_of(one, 5, 6, 7, 8)
+        found = here.collector.quality.of(one.name, clock.now())
+        assert found is not None
+        assert (round(found.groups, 3), found.held, found.live) == (4, 0.75, 0.75)
+        assert found.admitted == 0.75
+        assert here.muted == []
 
     simulate(scenario)

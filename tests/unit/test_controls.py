@@ -31,7 +31,7 @@ def test_a_replay_pool_gives_a_group_again_until_newer_ones_push_it_out() -> Non
     pool.add(groups[1])
     pool.take([groups[0]])
     assert pool.fresh(0.0) == (groups[0], groups[1])
-    assert pool.add(groups[2]) is groups[0]
+    assert pool.add(groups[2]) == [groups[0]]
 
 
 class Answers:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from swarmnode.selection.budget import within_budget
 from swarmnode.selection.filters import (
     Filter,
     UnknownFilter,
@@ -22,7 +21,6 @@ from swarmnode.selection.pool import Pool
 from swarmnode.selection.remembered import Remembered
 from swarmnode.selection.weight import cut
 from swarmnode.types import Scored
-from swarmproto import AnnouncedGroup, Announcement
 from tests.unit.made import scored
 
 LIVE, FAILED, SOLVED = (1.0, 0.0, 0.0), (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
@@ -199,10 +197,10 @@ def test_a_mix_without_external_groups_asks_no_filter() -> None:
 def test_a_full_pool_takes_from_the_peer_that_has_the_most() -> None:
     pool = Pool(capacity=3, age_seconds=10)
     first = scored(publisher=peer(1), index=1)
-    assert pool.add(first) is None
+    assert pool.add(first) == []
     pool.add(scored(publisher=peer(1), index=2))
     pool.add(scored(publisher=peer(2)))
-    assert pool.add(scored(publisher=peer(3))) is first
+    assert pool.add(scored(publisher=peer(3))) == [first]
     assert len(pool) == 3
 
 
@@ -225,40 +223,6 @@ def test_a_pool_has_room_for_what_its_capacity_leaves() -> None:
     pool.add(scored(LIVE))
     pool.add(scored(LIVE))
     assert pool.room == 0
-
-
-def announced(key: bytes, groups: int, size: int = 1000) -> Announcement:
-    live = AnnouncedGroup("bf", "easy", 1, 2)
-    ids = (bytes(32), key, bytes(16), bytes(32))
-    return Announcement(*ids, size, (live,) * groups, 0, 1, 2, (), bytes(64), b"")
-
-
-def test_a_budget_takes_a_bundle_of_each_key_before_a_second_of_any() -> None:
-    found = [(announced(peer(1), 2), (0, 1)) for _ in range(20)]
-    found += [(announced(peer(number), 2), (0, 1)) for number in (2, 3)]
-    for seed in range(10):
-        chosen = within_budget(found, groups=7, announced_bytes=10**6, rng=random.Random(seed))
-        assert {each.public_key for each, _ in chosen[:3]} == {peer(1), peer(2), peer(3)}
-        assert [len(positions) for _, positions in chosen] == [2, 2, 2, 1]
-
-
-def test_a_budget_is_shared_out_among_four_authors_where_there_are_as_many() -> None:
-    found = [(announced(peer(number), 8), tuple(range(8))) for number in range(7)]
-    chosen = within_budget(found, groups=8, announced_bytes=10**6, rng=random.Random(0))
-    assert [len(positions) for _, positions in chosen] == [2, 2, 2, 2]
-    alone = within_budget(found[:1], groups=8, announced_bytes=10**6, rng=random.Random(0))
-    assert [len(positions) for _, positions in alone] == [8]
-
-
-def test_a_budget_of_bytes_leaves_out_what_would_exceed_it_and_goes_on() -> None:
-    large, small = announced(peer(1), 2, size=5000), announced(peer(2), 2)
-    found = [(large, (0, 1)), (small, (0, 1))]
-    for seed in range(10):
-        rng = random.Random(seed)
-        assert within_budget(found, groups=8, announced_bytes=4000, rng=rng) == [(small, (0, 1))]
-        half = [(large, (1,)), (small, (0,))]
-        chosen = within_budget(half, groups=8, announced_bytes=3000, rng=rng)
-        assert sorted(positions for _, positions in chosen) == [(0,), (1,)]
 
 
 def test_a_group_no_larger_than_ours_is_left_as_it_is() -> None:

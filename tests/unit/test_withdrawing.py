@@ -99,6 +99,7 @@ def test_a_full_pool_hides_no_other_node_with_our_key_and_forgets_no_bundle() ->
         here, twin, one = scene(clock), Stranger(0, clock), Stranger(1, clock)
         while here.pool.room:
             here.pool.add(replace(scored([1.0, 0.0], publisher=b"p" * 32), received=clock.now()))
+        here.transport.prefixes[one.name] = ""  # which holds all places already
         known = twin.bundle(twin.group(5)), one.bundle(one.group(6))
         here.transport.serving[one.address] = honestly(known[1])
         announced = [twin.announcement(known[0], instance=b"j" * 16), one.announcement(known[1])]
