@@ -10,7 +10,18 @@ from pydantic import Field, model_validator
 
 from swarmnode.config.base import Section
 
-Kind = Literal["uniform", "static", "odm", "sec", "dump", "doge", "ac-odm", "hds"]
+Kind = Literal[
+    "uniform",
+    "static",
+    "random",
+    "odm",
+    "sec",
+    "dump",
+    "doge",
+    "reward-softmax",
+    "ac-odm",
+    "hds",
+]
 
 VARIANTS: Mapping[object, Mapping[str, Any]] = MappingProxyType(
     {
@@ -189,16 +200,17 @@ class Scheduling(Section):
     """Who decides what is learned next."""
 
     kind: Kind = "uniform"
-    """The scheduler. `uniform`: every task equally likely. `static`: by `static_weights`. `sec`,
-    `dump`, `odm`: bandits that seek tasks with much to learn. `doge`, `ac-odm` and `hds` need
-    gradients by domain. docs/scheduling.md tells them apart."""
+    """The scheduler. `uniform`: every task equally likely. `static`: by `static_weights`. `random`:
+    other shares each step, a control. `sec`, `dump`, `odm`: bandits that seek tasks with much to
+    learn. `doge`, `reward-softmax`, `ac-odm` and `hds` need gradients by domain.
+    docs/scheduling.md tells them apart."""
 
     minimum_share: float = Field(default=0.02, ge=0.0, le=1.0)
     """Least share of each domain, whatever the scheduler says; 1 / K or more makes all equal."""
 
     static_weights: tuple[float, ...] = ()
-    """Shares of the domains in their order, of any sum; empty: equal ones. Where other schedulers
-    start from."""
+    """Shares of the domains in their order, of any sum. Empty: equal ones in a node, in proportion
+    to the bytes of text in pre-training. Where other schedulers start from."""
 
     odm_form: Literal["paper", "code"] = "paper"
     """`paper`: EXP3 with importance weights. `code`: what its authors' code does: shares in
@@ -229,6 +241,13 @@ class Scheduling(Section):
     doge_memory: float = Field(default=0.5, ge=0.0, lt=1.0)
     """Share of the old value in the running averages of the gradients' products."""
 
+    softmax_temperature: float = Field(default=1.0, gt=0.0)
+    """Temperature of `reward-softmax`, over rewards in deviations between the domains. Its rewards
+    are those of the settings of `hds`."""
+
+    softmax_memory: float = Field(default=0.9, ge=0.0, lt=1.0)
+    """Share of the old reward in a new one, in `reward-softmax`."""
+
     ac_odm: AcOdmSettings = AcOdmSettings()
     """The settings of `ac-odm`."""
 
@@ -240,6 +259,4 @@ class Scheduling(Section):
         weights = self.static_weights
         if weights and (min(weights) < 0.0 or max(weights) <= 0.0):
             raise ValueError("static_weights must not be negative, and one of them above 0")
-        if self.kind == "static" and not weights:
-            raise ValueError("kind = static needs static_weights, a share for each task in order")
         return self

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 
 from swarmnode.config.scheduling import Scheduling
 from swarmnode.scheduling.bandits import Dump, Sec
-from swarmnode.scheduling.fixed import Static
+from swarmnode.scheduling.fixed import Drawn, Static
 from swarmnode.scheduling.odm import Odm
 from swarmnode.scheduling.scheduler import Scheduler, Signal
 from swarmnode.scheduling.simplex import equal
 
-WITHOUT_GRADIENTS = ("uniform", "static", "sec", "dump", "odm")
+WITHOUT_GRADIENTS = ("uniform", "static", "random", "sec", "dump", "odm")
 """Kinds that are known here."""
 
 
 def without_gradients(
-    settings: Scheduling, static_weights: Sequence[float], signal: Signal
+    settings: Scheduling, static_weights: Sequence[float], signal: Signal, seed: int = 0
 ) -> Scheduler:
     """The scheduler of `settings.kind`. Raises ValueError for kinds that are not known here."""
     domains = len(static_weights)
@@ -25,6 +26,8 @@ def without_gradients(
             return Static(equal(domains))
         case "static":
             return Static(static_weights)
+        case "random":
+            return Drawn(domains, random.Random(seed))
         case "sec":
             return Sec(
                 domains,

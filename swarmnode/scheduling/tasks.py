@@ -33,6 +33,10 @@ def check_for_node(settings: Scheduling, tasks: int) -> None:
             f" yet; take one of {', '.join(WITHOUT_GRADIENTS)}"
         )
     weights = settings.static_weights
+    if settings.kind == "static" and not weights:
+        raise UnusableScheduler(
+            "scheduling.kind = static needs static_weights, a share for each task in order"
+        )
     if weights and len(weights) != tasks:
         raise UnusableScheduler(
             f"scheduling.static_weights has {len(weights)} shares for {tasks} tasks; give one for"

@@ -6,14 +6,14 @@ import io
 import math
 import random
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.distributions import Dirichlet
 
-from swarmnode.config.scheduling import Hds
+from swarmnode.config.scheduling import Hds, Kind
 from swarmnode.config.settings import load_settings
 from swarmnode.observe.metrics import METRICS
 from swarmnode.scheduling.agent.build import Scheduled, build
@@ -299,7 +299,7 @@ def outcome(rng: random.Random, shares: tuple[float, ...]) -> Outcome:
     )
 
 
-@pytest.mark.parametrize("kind", ["hds", "ac-odm"])
+@pytest.mark.parametrize("kind", ["hds", "ac-odm", "reward-softmax", "random"])
 @pytest.mark.parametrize("between", [False, True])
 def test_a_killed_agent_goes_on_as_if_it_had_not_been(kind: str, between: bool) -> None:
     settings = load_settings(
@@ -357,7 +357,7 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Tensor]:
     return flat
 
 
-@pytest.mark.parametrize("kind", ["uniform", "static", "sec", "dump", "odm", "doge", "hds"])
+@pytest.mark.parametrize("kind", get_args(Kind))
 def test_every_kind_can_be_built_for_pre_training(kind: str) -> None:
     settings = load_settings(
         assignments=[f"scheduling.kind={kind}", "scheduling.static_weights=[3,2,1]"]
@@ -368,6 +368,27 @@ def test_every_kind_can_be_built_for_pre_training(kind: str) -> None:
     scheduler.update(outcome(random.Random(0), shares))
     with pytest.raises(ValueError, match="3 shares for 4 domains"):
         build(settings, Scheduled(4, 2, 800_000, 40, 0))
+
+
+def test_the_softmax_of_the_rewards_raises_the_domain_that_helps_the_others() -> None:
+    settings = load_settings(
+        assignments=[
+            "scheduling.kind=reward-softmax",
+            "scheduling.static_weights=[2,1,1]",
+            "scheduling.minimum_share=0",
+        ]
+    ).scheduling
+    scheduler, state = build(settings, SCHEDULED), beginning(3, total_steps=40)
+    first = tuple(scheduler.weights(state))
+    assert first == pytest.approx((0.5, 0.25, 0.25), abs=0.01)
+    # The gradients of 0 and 1 agree, that of 2 is against both.
+    products = ((1.0, 0.5, -0.5), (0.5, 1.0, -0.5), (-0.5, -0.5, 1.0))
+    given = Outcome(first, (4.0, 2.0, 2.0), (2.0, 2.0, 2.0), gradient_products=products)
+    metrics = scheduler.update(given)
+    following = scheduler.weights(advance(state, given))
+    assert following[2] < 0.25 * 0.5
+    assert following[0] / following[1] == pytest.approx(2.0, rel=0.02)
+    assert metrics["scheduler/share/alignment"] > 0.5
 
 
 def test_the_warm_up_is_the_static_weights_with_noise_and_then_the_agent_decides() -> None:

@@ -102,19 +102,18 @@ def test_what_another_kind_or_other_tasks_learned_is_not_taken() -> None:
     assert not TaskScheduler(Scheduling(kind="sec"), TASKS[:2]).load_state_dict(saved)
 
 
-@pytest.mark.parametrize("kind", ["doge", "ac-odm", "hds"])
+@pytest.mark.parametrize("kind", ["doge", "reward-softmax", "ac-odm", "hds"])
 def test_a_kind_that_nodes_cannot_have_is_refused_in_one_line(kind: str) -> None:
     settings = load_settings(assignments=[f"scheduling.kind={kind}"])
     with pytest.raises(UnusableScheduler):
         TaskScheduler(settings.scheduling, TASKS)
-    with pytest.raises(Mistake, match=rf"kind = {kind} needs gradients .* uniform, static, sec"):
+    with pytest.raises(Mistake, match=rf"kind = {kind} needs gradients .* uniform, static, random"):
         check(settings)
 
 
 @pytest.mark.parametrize(
     ("assignments", "line"),
     [
-        (["scheduling.kind=static"], "needs static_weights"),
         (["scheduling.static_weights=[1,-1]"], "must not be negative"),
         (["scheduling.kind=best"], r"scheduling.kind = 'best' .* 'uniform', 'static'"),
     ],
@@ -122,6 +121,11 @@ def test_a_kind_that_nodes_cannot_have_is_refused_in_one_line(kind: str) -> None
 def test_a_mistake_in_the_settings_is_one_line(assignments: list[str], line: str) -> None:
     with pytest.raises(SettingsError, match=line):
         load_settings(assignments=assignments)
+
+
+def test_a_node_has_no_static_weights_unless_they_are_given() -> None:
+    with pytest.raises(Mistake, match="needs static_weights"):
+        check(load_settings(assignments=["scheduling.kind=static"]))
 
 
 def test_static_weights_for_another_number_of_tasks_are_refused() -> None:

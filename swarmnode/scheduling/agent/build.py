@@ -11,6 +11,7 @@ from swarmnode.scheduling.agent.hds import HolisticDataScheduler
 from swarmnode.scheduling.doge import Doge
 from swarmnode.scheduling.guarded import Guarded
 from swarmnode.scheduling.kinds import without_gradients
+from swarmnode.scheduling.reward_softmax import RewardSoftmax
 from swarmnode.scheduling.scheduler import Scheduler, Signal
 from swarmnode.scheduling.simplex import equal, mixed_with_equal, normalised
 
@@ -54,6 +55,8 @@ def _chosen(settings: Scheduling, weights: Sequence[float], scheduled: Scheduled
                 step_size=settings.doge_step_size,
                 memory=settings.doge_memory,
             )
+        case "reward-softmax":
+            return RewardSoftmax(settings, weights)
         case "ac-odm":
             return AcOdm(
                 settings.ac_odm,
@@ -72,4 +75,4 @@ def _chosen(settings: Scheduling, weights: Sequence[float], scheduled: Scheduled
                 seed=scheduled.seed,
             )
         case _:
-            return without_gradients(settings, weights, scheduled.signal)
+            return without_gradients(settings, weights, scheduled.signal, scheduled.seed)
