@@ -1,88 +1,46 @@
 """The picture of a study: rewards over rounds by variant, and held-out success by task.
 
-Drawn with matplotlib's objects, without pyplot's global state; import this module only when a
-picture is made. All panels of a row share the y axis, so that heights may be compared. The colours
-of neighbouring series differ for colour-blind eyes too. The same figure becomes a PNG with a light
-ground, and an inline SVG whose colours are the CSS variables of the page.
+All panels of a row share the y axis, so that heights may be compared. Import this module only when
+a picture is made; how it looks is drawing.py's.
 """
 
 from __future__ import annotations
 
-import io
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from functools import partial
 
-import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
-from matplotlib.typing import RcKeyType
 
+from swarmnode.drawing import GRID, INK, MUTED, SERIES, as_png, as_svg
 from swarmnode.sim.smoothing import moving_average, smoothing_width
 from swarmnode.sim.summary import Curve, RewardName, Variant
 
 Baselines = Mapping[str, float | None]
 """Success of the best constant or heuristic answer by task; None where nobody measured it."""
 
-SERIES = ("#2a6fd6", "#e0631f", "#118a68", "#7d4fc4", "#c2347e", "#8a6d00")
-INK, MUTED, GRID, GROUND = "#1c1b19", "#6b6a64", "#e4e3de", "#fdfdfb"
-CSS_VARIABLES = {
-    **{colour: f"var(--series-{number})" for number, colour in enumerate(SERIES, 1)},
-    **{INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--grid)", GROUND: "var(--ground)"},
-}
-"""What the page must define for the SVG."""
-
 WIDTH, LEFT, RIGHT, HEADER, TASK_ROW = 16.0, 0.95, 0.45, 6.35, 2.7
 """Inches: the width, its margins, the height down to the tasks, the height of a row of tasks."""
-DOTS_PER_INCH = 100
 TASK_COLUMNS = 6
 PANELS: tuple[tuple[RewardName, str, str], ...] = (
     ("held_out", "Unseen questions", "held-out success: what has been learned"),
     ("local", "Own fresh answers", "local reward: every answer counts"),
     ("training_set", "What was trained on", "training-set reward: lifted by choosing groups"),
 )
-STYLE: dict[RcKeyType, Any] = {
-    "font.family": ["DejaVu Sans"],
-    "font.size": 12,
-    "text.color": INK,
-    "text.parse_math": False,
-    "axes.labelcolor": MUTED,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "svg.hashsalt": "swarmnode",
-}
 
 
 def curves_png(variants: Sequence[Variant], baselines: Baselines) -> bytes:
     """The picture as a PNG, 1600 pixels wide."""
-    return _saved(variants, baselines, "png")
+    return as_png(partial(draw, variants, baselines))
 
 
 def curves_svg(variants: Sequence[Variant], baselines: Baselines) -> str:
-    """The picture as an `<svg>` element for an HTML page that defines CSS_VARIABLES."""
-    text = _saved(variants, baselines, "svg").decode("utf-8")
-    text = text[text.index("<svg") :]
-    # An HTML parser knows the name spaces; without them the page holds no address at all.
-    text = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", text)
-    text = re.sub(r'<svg height="[^"]*"(.*?) width="[^"]*"', r"<svg\1", text, count=1)
-    for colour, variable in CSS_VARIABLES.items():
-        text = text.replace(colour, variable)
-    return text
-
-
-def _saved(variants: Sequence[Variant], baselines: Baselines, kind: Literal["png", "svg"]) -> bytes:
-    data = io.BytesIO()
-    # Equal studies give equal bytes: neither date nor the program's version is written.
-    names = ("Software",) if kind == "png" else ("Creator", "Date", "Format", "Type")
-    with matplotlib.rc_context(STYLE):
-        draw(variants, baselines).savefig(
-            data, format=kind, dpi=DOTS_PER_INCH, facecolor=GROUND, metadata=dict.fromkeys(names)
-        )
-    return data.getvalue()
+    """The picture as an `<svg>` element for a page with the style of page.css."""
+    return as_svg(partial(draw, variants, baselines))
 
 
 def draw(variants: Sequence[Variant], baselines: Baselines) -> Figure:

@@ -13,9 +13,9 @@ from importlib.resources import files
 from string import Template
 
 from swarmnode import __version__
+from swarmnode.drawing import SERIES, page_style
 from swarmnode.rewards.common_answers import concentration
 from swarmnode.sim.attacks.words import announced, told
-from swarmnode.sim.curves import SERIES
 from swarmnode.sim.intervals import Estimate
 from swarmnode.sim.summary import REWARDS, RewardName, Variant
 from swarmnode.sim.words import (
@@ -46,6 +46,7 @@ def page(study: Study, curves_svg: str) -> str:
     frame = Template((files("swarmnode.sim") / "page.html").read_text(encoding="utf-8"))
     return frame.substitute(
         title=_text(f"swarmnode: {answer(study.variants)}"),
+        style=page_style(),
         version=_text(__version__),
         answer=_text(answer(study.variants)),
         stopped=_stopped(study),

@@ -22,7 +22,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from swarmnode.sim.curves import DOTS_PER_INCH, GRID, GROUND, INK, MUTED, STYLE
+from swarmnode.drawing import DOTS_PER_INCH, GRID, GROUND, INK, MUTED, STYLE
 from tests.benchmarks.sharing_runs import Runs, StudyProtocol, counted
 from tests.benchmarks.sharing_statistics import Row, estimate, held_out_end, paired_differences
 

@@ -11,8 +11,9 @@ import pytest
 from matplotlib.image import imread
 
 from swarmnode.config.settings import Settings, load_settings
+from swarmnode.drawing import CSS_VARIABLES
 from swarmnode.selection.admission import Reason
-from swarmnode.sim.curves import CSS_VARIABLES, curves_png, curves_svg, draw
+from swarmnode.sim.curves import curves_png, curves_svg, draw
 from swarmnode.sim.page import page
 from swarmnode.sim.smoothing import moving_average, smoothing_width
 from swarmnode.sim.summary import Run, summarize
