@@ -3,7 +3,7 @@
 #   make test            linters, types, import rules and the whole test suite
 #   make check           the linters alone, and whether a locked package has a known vulnerability
 #   make test-real       the tests that start the real program many times
-#   make bench NAME=...  one benchmark: engine, round, tasks, sharing, network, learning, scheduling_toy
+#   make bench NAME=...  one benchmark: engine, round, tasks, sharing, network, learning, scheduling_toy, mixing
 #   make system          what apt or brew must bring
 #   make lock            locks/ anew, after a change of pyproject.toml or constraints.txt
 # TORCH_INDEX=URL installs torch from another index, for instance a CUDA build; its hash is not known.
@@ -38,7 +38,7 @@ check: $(STAMP)
 	@$(BIN)/python -m tests.auditing
 
 bench: $(STAMP)
-	@test -n "$(NAME)" || { echo "make bench needs NAME=engine, NAME=round, NAME=tasks, NAME=sharing, NAME=network, NAME=learning or NAME=scheduling_toy"; exit 2; }
+	@test -n "$(NAME)" || { echo "make bench needs NAME=engine, NAME=round, NAME=tasks, NAME=sharing, NAME=network, NAME=learning, NAME=scheduling_toy or NAME=mixing"; exit 2; }
 	@$(BIN)/python -m tests.benchmarks.$(or $(BENCH_$(NAME)),$(NAME)) $(ARGUMENTS)
 
 docs: $(STAMP)

@@ -16,6 +16,7 @@ from swarmnode.cli.export import export
 from swarmnode.cli.key import key
 from swarmnode.cli.logs import logs
 from swarmnode.cli.peers import peers
+from swarmnode.cli.pretrain import pretrain
 from swarmnode.cli.push import push
 from swarmnode.cli.rollouts import rollouts
 from swarmnode.cli.run import run
@@ -29,7 +30,10 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (simulate, run, bootstrap, status, peers, rollouts, doctor, logs, export, push):
+for command in (
+    *(simulate, run, bootstrap, status, peers, rollouts, doctor, logs, export, push),
+    pretrain,
+):
     app.command()(command)
 app.command("eval")(evaluate)
 app.add_typer(swarm, name="swarm")

@@ -20,6 +20,7 @@ from swarmnode.config.guard_rails import GuardRails
 from swarmnode.config.network import Network
 from swarmnode.config.policy import PolicySettings
 from swarmnode.config.presets import BEYOND_TRAINING
+from swarmnode.config.pretraining import Pretraining
 from swarmnode.config.rewards import Rewards
 from swarmnode.config.rounds import Evaluation, Rounds
 from swarmnode.config.scheduling import Scheduling
@@ -62,6 +63,8 @@ class Settings(Section):
     """A node that runs for days."""
     evaluation: Evaluation = Evaluation()
     """Held-out success."""
+    pretraining: Pretraining = Pretraining()
+    """Language modelling over text domains: `swarmnode pretrain`."""
     simulation: Simulation = Simulation()
     """A swarm on one machine."""
 
