@@ -88,8 +88,11 @@ def _run(settings: Settings, beside: Path, folder: Path, lines: _Lines) -> Finis
         with _interruptible() as asked:
             sources = sources_of(settings, beside)
             return run(settings, sources, folder, cache, lines, lambda: bool(asked))
-    except (CorpusError, OtherSettings, UnusableModel) as error:
+    except (CorpusError, OtherSettings) as error:
         raise Mistake(str(error), Exit.CONFIG) from error
+    except UnusableModel as error:
+        # No model is opened here: it can only be about the device.
+        raise Mistake(f"{error}", Exit.CONFIG) from error
     except CheckpointError as error:
         raise Mistake(str(error), Exit.FAILURE) from error
     except OSError as error:

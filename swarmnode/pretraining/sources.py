@@ -44,8 +44,11 @@ def files_of(source: Source) -> list[Path]:
         if not name.startswith(_PASSED_OVER) and _keep_visible(folders)
     ]
     if not found:
-        missing = "holds no files" if source.path.is_dir() else "is not there"
-        raise CorpusError(f"domain {source.name}: {source.path} {missing}; correct its path")
+        if source.path.is_dir():
+            raise CorpusError(
+                f"domain {source.name}: {source.path} holds no files; put texts there"
+            )
+        raise CorpusError(f"domain {source.name}: {source.path} is not there; correct its path")
     return sorted(found)
 
 

@@ -27,8 +27,8 @@ MEGABYTES = 3.0
 """Of text, of each domain at most."""
 
 STATIC = (0.24, 0.28, 0.18, 0.03, 0.02, 0.08, 0.12, 0.05)
-"""Static shares of the domains, in the order of the corpus: python, headers, manual, german, french,
-legal, changes, questions. Skewed as large corpora are, whose small domains are read seldom."""
+"""Static shares in the order of the corpus: python, headers, manual, german, french, legal,
+changes, questions. Skewed as large corpora are, whose small domains are read seldom."""
 
 LEARNING_RATES = (1e-3, 2e-3, 4e-3)
 """Of the language model; tried with `uniform`, and then the same for all arms."""
