@@ -1,7 +1,8 @@
 # The commands of the project. Everything is installed into .venv at the root.
 #   make demo            a swarm of 8 nodes on this machine, with a report at the end
 #   make test            linters, types, import rules and the whole test suite
-#   make check           the linters alone, and whether a locked package has a known vulnerability
+#   make check           the linters alone, known vulnerabilities of what is locked, a minute of fuzzing
+#   make fuzz            fuzzing alone, as long as you say: ARGUMENTS='--seconds 600 codec'
 #   make test-real       the tests that start the real program many times
 #   make bench NAME=...  one benchmark: engine, round, tasks, sharing, network, learning, scheduling_toy, mixing
 #   make system          what apt or brew must bring
@@ -17,9 +18,11 @@ SUITABLE := import sys, venv, ensurepip, sysconfig, pathlib; \
   and (pathlib.Path(sysconfig.get_path("include")) / "Python.h").exists()))
 # A worker is one thread: several each would wait for one another on the same cores.
 TEST_WORKERS ?= 2
+# For each of the seven things that are fuzzed; 0 leaves it out.
+FUZZ_SECONDS ?= 20
 BENCH_tasks := task_attack
 
-.PHONY: demo test test-real check bench system install lock docs
+.PHONY: demo test test-real check fuzz bench system install lock docs
 
 demo: $(STAMP)
 	@$(BIN)/swarmnode simulate
@@ -36,6 +39,10 @@ check: $(STAMP)
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m tests.auditing
+	@$(BIN)/python -m tests.fuzz.run --seconds $(FUZZ_SECONDS) --together $(TEST_WORKERS)
+
+fuzz: $(STAMP)
+	@$(BIN)/python -m tests.fuzz.run --together $(TEST_WORKERS) $(ARGUMENTS)
 
 bench: $(STAMP)
 	@test -n "$(NAME)" || { echo "make bench needs NAME=engine, NAME=round, NAME=tasks, NAME=sharing, NAME=network, NAME=learning, NAME=scheduling_toy or NAME=mixing"; exit 2; }

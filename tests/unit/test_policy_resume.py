@@ -130,8 +130,9 @@ def test_what_is_no_json_value_is_refused_before_anything_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_two_hundred_damaged_checkpoints_are_all_detected_and_the_previous_one_loads(
-    tmp_path: Path,
+@pytest.mark.parametrize("damages", [200, pytest.param(500, marks=pytest.mark.real)])
+def test_damaged_checkpoints_are_all_detected_and_the_previous_one_loads(
+    tmp_path: Path, damages: int
 ) -> None:
     policy = HostedPolicy(order())
     rounds(policy, range(1))
@@ -139,8 +140,8 @@ def test_two_hundred_damaged_checkpoints_are_all_detected_and_the_previous_one_l
     expected = policy.generate(PROMPTS, 1)
     rounds(policy, range(1, 2))
     newest = saved(policy, tmp_path / "swarm", "newest")
-    generator = random.Random(11)
-    for case in range(200):
+    generator = random.Random(damages)
+    for case in range(damages):
         file = newest / FILES[case % len(FILES)]
         whole = file.read_bytes()
         offset = generator.randrange(len(whole))
