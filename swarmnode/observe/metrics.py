@@ -106,7 +106,8 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "unscored/unscorable": "Own groups whose verifier failed; score 0.",
         "attack/groups": "Attackers' groups trained on, where an attack is simulated "
         "(docs/attacks.md); of honest nodes, as all of attack/.",
-        "attack/tokens": "Their share of the tokens of the round's training set.",
+        "attack/tokens": "Their tokens, as the shares of peers count them.",
+        "attack/set_tokens": "Those of the whole training set.",
         "attack/said": "By what attacks want said: the share of held-out answers that say it.",
         "attack/answer_tokens": "Mean length of the held-out answers, end token included.",
     }

@@ -104,7 +104,7 @@ def summary_as_json(
           said, the shares of held-out answers that say it in the first and the last evaluation;
           `answer_tokens`, how long these answers are in both; `groups` of attackers and
           `external_groups` of all others in a round's training set, and `tokens`, the attackers'
-          share of its tokens.
+          share of the tokens of all training sets together.
     - `evaluations`: a list of `{variant, seed, node, round, held_out, held_out_greedy}` with the
       first and the last evaluation of every node within the variant's rounds; by task a text with
       "1" or "0" for each question, the same questions in the same order for all.

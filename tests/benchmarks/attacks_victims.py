@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from swarmnode.network.transport import Transport
 from swarmnode.node import Surroundings
-from swarmnode.rewards.client import Scorer, Verdict
+from swarmnode.prefixes import own_prefix
+from swarmnode.rewards.client import Judged, Scorer, Verdict
 from swarmnode.sim.attacks.besetting import Beset
 from swarmnode.types import Group
 
@@ -17,20 +20,15 @@ class TrustingScorer:
     Own groups and held-out ones are scored as ever.
     """
 
-    def __init__(self, scorer: Scorer, own_key: bytes) -> None:
+    def __init__(self, scorer: Scorer) -> None:
         self._scorer = scorer
-        self._own_key = own_key
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._scorer, name)
 
-    async def score(
-        self, groups: Sequence[Group], *, expect_held_out: bool = False
-    ) -> list[Verdict]:
-        """See Scorer.score; groups of a call are all of one author."""
-        if expect_held_out or all(group.publisher == self._own_key for group in groups):
-            return await self._scorer.score(groups, expect_held_out=expect_held_out)
-        return [Verdict(tuple(_agrees(group))) for group in groups]
+    async def score_external(self, groups: Sequence[Group], seconds: float = math.inf) -> Judged:
+        """See Scorer.score_external."""
+        return Judged([Verdict(tuple(_agrees(group))) for group in groups], 0.0)
 
 
 def _agrees(group: Group) -> list[float]:
@@ -43,11 +41,35 @@ def _agrees(group: Group) -> list[float]:
 
 def trusting(around: Surroundings) -> Surroundings:
     """A node that believes the question and the answer that come with a group."""
-    scorer = TrustingScorer(around.scorer, around.identity.public_key)
-    return replace(around, scorer=scorer)  # type: ignore[arg-type]
+    return replace(around, scorer=TrustingScorer(around.scorer))  # type: ignore[arg-type]
 
 
 def only_the_dht(around: Surroundings) -> Surroundings:
     """A node that looks for announcements in the DHT alone and asks no peer."""
     assert isinstance(around.transport, Beset)
     return replace(around, transport=around.transport.asking_nobody())
+
+
+def for_ever(around: Surroundings) -> Surroundings:
+    """A node on a network that waits for an answer for two minutes."""
+    assert isinstance(around.transport, Beset)
+    return replace(around, transport=around.transport.waiting(120.0))
+
+
+class EachKeyApart:
+    """A transport that takes every key for a machine of its own; see Transport."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._transport, name)
+
+    async def prefixes_of(self, peers: Sequence[str]) -> Sequence[str]:
+        """Whatever the network says."""
+        return [own_prefix(peer) for peer in peers]
+
+
+def by_keys_alone(around: Surroundings) -> Surroundings:
+    """A node that knows no address prefixes."""
+    return replace(around, transport=EachKeyApart(around.transport))  # type: ignore[arg-type]

@@ -11,21 +11,12 @@ study goes on where it was.
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from swarmnode.files import write_atomically
-from swarmnode.paths import cache_folder
-from swarmnode.sim.machine import available_cores
-from swarmnode.sim.study import Arm, run_study
-from swarmnode.sim.summary import mean_reward
 from swarmnode.tasks import baseline
-from swarmnode.types import RoundReport
 from tests.benchmarks.sharing_page import StudyProtocol, fill, render
 from tests.benchmarks.sharing_protocol import (
     ARMS,
@@ -47,65 +38,10 @@ from tests.benchmarks.sharing_protocol import (
 )
 from tests.benchmarks.sharing_rows import row_of
 from tests.benchmarks.sharing_statistics import Row, choose_rate
+from tests.benchmarks.studies import run_all
 
 OUT = Path("runs") / "sharing"
 RESULTS = Path("docs") / "results"
-
-
-class Lines:
-    """Prints a line when a run begins and when it ends."""
-
-    def __init__(self) -> None:
-        self._started = time.monotonic()
-
-    def ready(self, arm: Arm, figures: Mapping[str, float]) -> None:
-        """The swarm has joined."""
-        self._started = time.monotonic()
-
-    def round_ended(
-        self, arm: Arm, reports: Sequence[RoundReport], answers: Mapping[str, str]
-    ) -> None:
-        """Print the last round's held-out success."""
-        if reports[0].round == arm.settings.simulation.rounds:
-            seconds = time.monotonic() - self._started
-            self._say(arm, f"held-out {mean_reward(reports, 'held_out'):.3f}  {seconds:.0f} s")
-
-    def already_there(self, arm: Arm) -> None:
-        """Nothing to do."""
-
-    def _say(self, arm: Arm, text: str) -> None:
-        print(f"{time.strftime('%H:%M:%S')}  {arm.variant} seed {arm.seed}  {text}", flush=True)
-
-
-def run_all(runs: Sequence[StudyRun]) -> bool:
-    """Run what is not there yet, one run a core; False when interrupted or when a core failed."""
-    wanted = [run.simulated for run in runs]
-    missing = [arm for arm in wanted if not arm.folder(OUT).finished(arm.settings)]
-    print(f"{len(wanted) - len(missing)} of {len(wanted)} runs are there", flush=True)
-    context = multiprocessing.get_context("spawn")
-    queue: Any = context.Queue()
-    cores = min(available_cores(), len(missing))
-    for each in (*missing, *[None] * cores):
-        queue.put(each)
-    workers = [context.Process(target=_work, args=(queue,)) for _ in range(cores)]
-    for worker in workers:
-        worker.start()
-    try:
-        for worker in workers:
-            worker.join()
-    except KeyboardInterrupt:
-        # The workers got it too, and end their runs.
-        for worker in workers:
-            worker.join()
-        return False
-    return all(worker.exitcode == 0 for worker in workers)
-
-
-def _work(queue: Any) -> None:
-    arms: Iterator[Arm] = iter(queue.get, None)
-    folder = cache_folder(os.environ) / "warm-starts"
-    folder.mkdir(parents=True, exist_ok=True)
-    run_study(arms, OUT, environment=os.environ, cache=folder, progress=Lines())
 
 
 def update_results(runs: Sequence[StudyRun]) -> list[Row]:
@@ -166,7 +102,7 @@ def make_page(rows: Sequence[Row]) -> None:
 
 
 def _stage(runs: Sequence[StudyRun], then: Callable[[Sequence[Row]], None]) -> int:
-    if not run_all(runs):
+    if not run_all([run.simulated for run in runs], OUT):
         print("stopped; give the same command to go on")
         return 130
     then(update_results(runs))

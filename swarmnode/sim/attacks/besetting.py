@@ -47,17 +47,23 @@ class Beset:
         rng: random.Random,
         *,
         asks_peers: bool = True,
+        waits_seconds: float = SLOW_SECONDS,
     ) -> None:
         self._transport = transport
         self._hostile = hostile
         self._clock = clock
         self._rng = rng
         self._asks_peers = asks_peers
+        self._waits_seconds = waits_seconds
         self._by_attackers: dict[bytes, bool] = {}
 
     def asking_nobody(self) -> Beset:
         """The same without connected peers that are asked: what no node does."""
         return Beset(self._transport, self._hostile, self._clock, self._rng, asks_peers=False)
+
+    def waiting(self, seconds: float) -> Beset:
+        """The same with another limit to how long an attacker is waited for."""
+        return Beset(self._transport, self._hostile, self._clock, self._rng, waits_seconds=seconds)
 
     @property
     def holders(self) -> Sequence[str]:
@@ -82,7 +88,7 @@ class Beset:
     async def fetch(self, holder: str, request: FetchRequest) -> FetchResponse:
         """As late as the network lets an attacker be, where they are slow."""
         if self._hostile.attack == "slow" and holder in self._hostile.holders:
-            await self._clock.sleep(SLOW_SECONDS)
+            await self._clock.sleep(self._waits_seconds)
         return await self._transport.fetch(holder, request)
 
     async def prefixes_of(self, peers: Sequence[str]) -> Sequence[str]:

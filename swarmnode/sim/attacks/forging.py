@@ -27,9 +27,6 @@ WEAK_ANSWER = "(P ∨ Q)"
 """Follows from very many premises, so that a verifier which asks for no more pays it in full."""
 FALSE_QUESTION = "What is the answer?"
 
-POLICY = PolicyInfo("tiny", 0, bytes(32))
-"""What attackers claim to be."""
-
 Forge = Callable[[Scored], Scored]
 
 
@@ -37,7 +34,8 @@ def answered(question: Question, completions: int, publisher: bytes) -> Scored:
     """A group whose first half is the reference answer, the rest empty, and which says so."""
     half = completions // 2
     texts = [question.answer] * half + [""] * (completions - half)
-    group = Group(question, tuple(map(completion, texts)), publisher, POLICY)
+    claimed = PolicyInfo("tiny", 0, _tokenizer().fingerprint())
+    group = Group(question, tuple(map(completion, texts)), publisher, claimed)
     scores = (1.0,) * half + (0.0,) * (completions - half)
     return Scored(group, scores, "local", 0.0)
 

@@ -3,8 +3,9 @@
     attack/said/NAME       share of the sampled held-out answers that say what an attack wants said
     attack/answer_tokens   mean length of these answers, in the node's own tokens
     attack/groups          attackers' groups in the training set of a round
-    attack/tokens          their tokens, of those of that training set, in [0, 1], counted as the
-                           bounds of external groups count (selection/shares.py)
+    attack/tokens          their tokens, and
+    attack/set_tokens      those of the whole training set, counted as the bounds of external
+                           groups count them (selection/shares.py)
 
 The first two are taken at evaluations, the others in every round with a training set.
 """
@@ -33,6 +34,7 @@ SAID = "attack/said/"
 ANSWER_TOKENS = "attack/answer_tokens"
 GROUPS = "attack/groups"
 TOKENS = "attack/tokens"
+SET_TOKENS = "attack/set_tokens"
 
 
 def said(question: Question, text: str) -> Iterator[str]:
@@ -74,19 +76,23 @@ def training_figures(
     `positive`: whether of a peer's group successes alone are trained on.
     """
     theirs = [scored for scored in groups if scored.group.publisher in attackers]
-    tokens = _tokens(groups, positive)
-    share = _tokens(theirs, positive) / tokens if tokens else 0.0
-    return {GROUPS: float(len(theirs)), TOKENS: share}
+    return {
+        GROUPS: float(len(theirs)),
+        TOKENS: _tokens(theirs, positive),
+        SET_TOKENS: _tokens(groups, positive),
+    }
 
 
-def _tokens(groups: Sequence[Scored], positive: bool) -> int:
-    return sum(
-        pushing_tokens(
-            scored,
-            [each.token_count for each in scored.group.completions],
-            positive=positive and scored.source == "external",
+def _tokens(groups: Sequence[Scored], positive: bool) -> float:
+    return float(
+        sum(
+            pushing_tokens(
+                scored,
+                [each.token_count for each in scored.group.completions],
+                positive=positive and scored.source == "external",
+            )
+            for scored in groups
         )
-        for scored in groups
     )
 
 
@@ -107,7 +113,7 @@ class Measured:
         return await self._policy.lengths(groups)
 
     async def train(self, groups: Sequence[Scored], watched: Sequence[Scored] = ()) -> Trained:
-        """As ever, with two more figures."""
+        """As ever, with more figures."""
         trained = await self._policy.train(groups, watched)
         figures = training_figures(groups, self._attackers, positive=self._positive)
         return replace(trained, metrics={**trained.metrics, **figures})

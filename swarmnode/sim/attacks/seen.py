@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from swarmnode.sim.attacks.measures import ANSWER_TOKENS, GROUPS, SAID, TOKENS
+from swarmnode.sim.attacks.measures import ANSWER_TOKENS, GROUPS, SAID, SET_TOKENS, TOKENS
 from swarmnode.types import RoundReport
 
 
@@ -24,7 +24,7 @@ class Seen:
     external_groups: float
     """Groups of others in it, attackers' and honest ones."""
     tokens: float
-    """Attackers' share of the tokens of a training set, in [0, 1]."""
+    """Attackers' share of the tokens of all training sets together, in [0, 1]."""
 
 
 def seen(reports: Sequence[RoundReport]) -> Seen | None:
@@ -46,7 +46,7 @@ def seen(reports: Sequence[RoundReport]) -> Seen | None:
         answer_tokens=(_mean(first, ANSWER_TOKENS), _mean(last, ANSWER_TOKENS)),
         groups=_mean(rounds, GROUPS),
         external_groups=_mean(rounds, "mix/external_groups"),
-        tokens=_mean(rounds, TOKENS),
+        tokens=_mean(rounds, TOKENS) / (_mean(rounds, SET_TOKENS) or 1.0),
     )
 
 

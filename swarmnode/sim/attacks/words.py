@@ -61,7 +61,7 @@ def told(attack: AttackName, seen: Seen) -> str:
     first, last = seen.answer_tokens
     sentences = [
         f"Of attackers were {seen.groups:.2f} groups a round that honest nodes trained on, and "
-        f"{_percent(seen.tokens)} of the tokens of a training set; of other honest nodes "
+        f"{_percent(seen.tokens)} of all tokens that they trained on; of other honest nodes "
         f"{honest:.2f} groups.",
         *_saying(attack, seen),
         f"Answers to unseen questions were {first:.1f} tokens long at the start, {last:.1f} at the "

@@ -45,9 +45,9 @@ def test_the_attackers_share_is_one_of_tokens_that_push() -> None:
     completions = (Completion("x" * 8, "stop", 8), Completion("", "stop", 1))
     long = replace(theirs, group=replace(theirs.group, completions=completions), source="external")
     figures = training_figures([long, ours], {HOSTILE}, positive=True)
-    assert figures == {"attack/groups": 1.0, "attack/tokens": 8 / 11}
+    assert figures == {"attack/groups": 1.0, "attack/tokens": 8.0, "attack/set_tokens": 11.0}
     both = training_figures([long, ours], {HOSTILE}, positive=False)
-    assert both["attack/tokens"] == 9 / 12
+    assert both["attack/tokens"] == 9.0
     assert training_figures([], {HOSTILE}, positive=True)["attack/tokens"] == 0.0
 
 
@@ -60,13 +60,20 @@ def of(number: int, **metrics: float) -> RoundReport:
 def reports() -> list[RoundReport]:
     return [
         of(0, attack__said__mark=0.0, attack__answer_tokens=3.0),
-        of(1, attack__groups=2.0, attack__tokens=0.5, mix__external_groups=4.0),
+        of(
+            1,
+            attack__groups=2.0,
+            attack__tokens=5.0,
+            attack__set_tokens=10.0,
+            mix__external_groups=4.0,
+        ),
         of(
             2,
             attack__said__mark=0.25,
             attack__answer_tokens=9.0,
             attack__groups=1.0,
-            attack__tokens=0.1,
+            attack__tokens=1.0,
+            attack__set_tokens=10.0,
             mix__external_groups=3.0,
         ),
     ]

@@ -125,7 +125,7 @@ def test_free_riders_change_no_number_of_honest_nodes(runs: Runs) -> None:
 @pytest.mark.parametrize("attack", ["out of context", "long"])
 def test_right_answers_of_attackers_are_trained_on(runs: Runs, attack: str) -> None:
     assert mean(runs[attack], "attack/groups") > 0.5
-    assert mean(runs[attack], "attack/tokens") > 0.1
+    assert mean(runs[attack], "attack/tokens") > 0.1 * mean(runs[attack], "attack/set_tokens")
 
 
 def test_a_false_truth_reaches_no_training_set(runs: Runs) -> None:

@@ -1,0 +1,74 @@
+"""Running the arms of a study side by side, a run a core, and resuming it. Knows no study."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from swarmnode.paths import cache_folder
+from swarmnode.sim.machine import available_cores
+from swarmnode.sim.study import Arm, run_study
+from swarmnode.sim.summary import mean_reward
+from swarmnode.types import RoundReport
+
+
+class Lines:
+    """Prints a line when a run ends."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+
+    def ready(self, arm: Arm, figures: Mapping[str, float]) -> None:
+        """The swarm has joined."""
+        self._started = time.monotonic()
+
+    def round_ended(
+        self, arm: Arm, reports: Sequence[RoundReport], answers: Mapping[str, str]
+    ) -> None:
+        """Print the last round's held-out success."""
+        if reports[0].round == arm.settings.simulation.rounds:
+            seconds = time.monotonic() - self._started
+            self._say(arm, f"held-out {mean_reward(reports, 'held_out'):.3f}  {seconds:.0f} s")
+
+    def already_there(self, arm: Arm) -> None:
+        """Nothing to do."""
+
+    def _say(self, arm: Arm, text: str) -> None:
+        print(f"{time.strftime('%H:%M:%S')}  {arm.variant} seed {arm.seed}  {text}", flush=True)
+
+
+def run_all(arms: Sequence[Arm], out: Path) -> bool:
+    """Run what is not in `out` yet, one run a core; False when interrupted or a core failed.
+
+    All arms of a call have to be of one swarm: a core's children know the id of the first.
+    """
+    missing = [arm for arm in arms if not arm.folder(out).finished(arm.settings)]
+    print(f"{len(arms) - len(missing)} of {len(arms)} runs are there", flush=True)
+    context = multiprocessing.get_context("spawn")
+    queue: Any = context.Queue()
+    cores = min(available_cores(), len(missing))
+    for each in (*missing, *[None] * cores):
+        queue.put(each)
+    workers = [context.Process(target=_work, args=(queue, out)) for _ in range(cores)]
+    for worker in workers:
+        worker.start()
+    try:
+        for worker in workers:
+            worker.join()
+    except KeyboardInterrupt:
+        # The workers got it too, and end their runs.
+        for worker in workers:
+            worker.join()
+        return False
+    return all(worker.exitcode == 0 for worker in workers)
+
+
+def _work(queue: Any, out: Path) -> None:
+    arms: Iterator[Arm] = iter(queue.get, None)
+    folder = cache_folder(os.environ) / "warm-starts"
+    folder.mkdir(parents=True, exist_ok=True)
+    run_study(arms, out, environment=os.environ, cache=folder, progress=Lines())
