@@ -19,7 +19,8 @@ IPV4_BITS = 24
 IPV6_BITS = 48
 """What one customer of a provider is given at most, mostly; a provider of its own has more."""
 
-_EXEMPT = "exempt:"
+EXEMPT = "exempt:"
+"""What the prefixes of peers in exempt networks begin with."""
 
 
 def networks(texts: Sequence[str]) -> tuple[Network, ...]:
@@ -29,7 +30,7 @@ def networks(texts: Sequence[str]) -> tuple[Network, ...]:
 
 def own_prefix(peer: str) -> str:
     """A prefix that a peer shares with nobody."""
-    return f"{_EXEMPT}{peer}"
+    return f"{EXEMPT}{peer}"
 
 
 def prefix_of(peer: str, address: str, exempt: Sequence[Network] = ()) -> str:

@@ -19,7 +19,8 @@ from swarmnode.api.status import Documents
 from swarmnode.clock import Clock
 from swarmnode.memories import Memories
 from swarmnode.network.transport import Transport
-from swarmnode.selection.standing import Standing
+from swarmnode.prefixes import EXEMPT
+from swarmnode.selection.quality import Shares
 from swarmnode.store.store import Store
 from swarmnode.vitals import Vitals
 
@@ -28,7 +29,8 @@ class ConnectedTransport(Transport, Protocol):
     """A transport that tells who is connected now."""
 
     async def peers(self) -> Sequence[Mapping[str, Any]]:
-        """Plain values: peer_id, address, seconds_connected, fetched_bytes, served_bytes."""
+        """Plain values: peer_id, address, seconds_connected, fetched_bytes, served_bytes, prefix,
+        left, turned_away, refused."""
 
 
 def documents_of(
@@ -46,10 +48,10 @@ def documents_of(
 
     async def peers() -> object:
         near = {str(peer["peer_id"]): peer for peer in await transport.peers()}
-        standing, now = memories.standing, clock.now()
-        known = dict.fromkeys((*near, *standing.peers(now)))
+        now = clock.now()
+        known = dict.fromkeys((*near, *memories.standing.peers(now)))
         document = PeersDocument(
-            peers=tuple(_peer(name, near.get(name), standing, now) for name in known)
+            peers=tuple(_peer(name, near.get(name, {}), memories, now) for name in known)
         )
         return document.model_dump(mode="json")
 
@@ -58,18 +60,23 @@ def documents_of(
         return RolloutsDocument(bundles=tuple(map(BundleDocument.of, bundles))).as_json()
 
     async def why(peer: str) -> object:
-        standing, now = memories.standing, clock.now()
-        near = [str(each["peer_id"]) for each in await transport.peers()]
-        found = [name for name in (*standing.peers(now), *near) if name.startswith(peer)]
-        name = found[0] if found else peer
-        lines = tuple(standing.why(name, now))
+        now = clock.now()
+        near = {str(each["peer_id"]): each for each in await transport.peers()}
+        known = (*memories.standing.peers(now), *near)
+        name = next((each for each in known if each.startswith(peer)), peer)
+        status = _peer(name, near.get(name, {}), memories, now)
+        lines = (
+            *memories.standing.why(name, now),
+            *_quality_lines(memories.quality.of(name, now)),
+            *_door_lines(status),
+        )
         return WhyDocument(peer=name, lines=lines).model_dump(mode="json")
 
     return Documents(status=status, peers=peers, rollouts=rollouts, why=why)
 
 
-def _peer(name: str, near: Mapping[str, Any] | None, standing: Standing, now: float) -> PeerStatus:
-    near = near or {}
+def _peer(name: str, near: Mapping[str, Any], memories: Memories, now: float) -> PeerStatus:
+    quality = memories.quality.of(name, now)
     return PeerStatus(
         peer=name,
         address=near.get("address") or "",
@@ -77,7 +84,39 @@ def _peer(name: str, near: Mapping[str, Any] | None, standing: Standing, now: fl
         seconds_connected=near.get("seconds_connected"),
         fetched_bytes=near.get("fetched_bytes") or 0,
         served_bytes=near.get("served_bytes") or 0,
-        admitted=standing.admitted(name, now),
-        dropped=standing.dropped(name, now),
-        muted_seconds=standing.muted_seconds(name, now),
+        admitted=memories.standing.admitted(name, now),
+        dropped=memories.standing.dropped(name, now),
+        muted_seconds=memories.standing.muted_seconds(name, now),
+        prefix=near.get("prefix") or "",
+        left=near.get("left") or {},
+        turned_away=near.get("turned_away") or 0,
+        refused=near.get("refused") or False,
+        quality=None if quality is None else quality.score,
     )
+
+
+def _quality_lines(quality: Shares | None) -> Sequence[str]:
+    if quality is None:
+        return ()
+    return (
+        f"Quality {quality.score:.2f}, by what came of it lately: of {quality.groups:.1f} groups "
+        f"(older ones count less) {quality.held:.0%} held, {quality.live:.0%} were live, "
+        f"{quality.admitted:.0%} were admitted. Nobody is muted for this.",
+    )
+
+
+def _door_lines(peer: PeerStatus) -> Sequence[str]:
+    """How it stands in the network process."""
+    if not peer.connected:
+        return ("Not connected: it shares with all whom we know through others.",)
+    lines = [f"Connected from {peer.prefix}, with whose peers it shares what they may have of us."]
+    if peer.prefix.startswith(EXEMPT):
+        lines = ["Connected from a network of network.exempt_networks: it shares with nobody."]
+    if peer.left:
+        shares = ", ".join(f"{name} {share:.0%}" for name, share in peer.left.items())
+        lines.append(f"Left to it: {shares}.")
+    if peer.turned_away:
+        lines.append(f"Messages turned away unread, since they were too many: {peer.turned_away}.")
+    if peer.refused and not peer.muted_seconds:
+        lines.append("It went on sending what was turned away, and is refused for a minute.")
+    return lines

@@ -32,6 +32,18 @@ class PeerStatus(Part):
     """What was dropped of it, by reason."""
     muted_seconds: float = 0.0
     """How much longer it is muted; 0.0 where it isn't."""
+    prefix: str = ""
+    """The address prefix that it is connected from; empty where it is not connected."""
+    left: Mapping[str, float] = Field(default_factory=dict)
+    """What is left to it of what it may have of us, as shares, by kind: its own or its prefix's,
+    whichever is less."""
+    turned_away: int = 0
+    """Messages of it that were turned away unread."""
+    refused: bool = False
+    """Whether nothing of it is let in now: it is muted, or went on sending what was turned away."""
+    quality: float | None = None
+    """Share of its groups that was admitted lately, near 0.5 where little is known; None where
+    nothing is. Told, and never a reason for a mute."""
 
 
 class PeersDocument(Part):

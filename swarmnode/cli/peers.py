@@ -11,11 +11,16 @@ import typer
 
 from swarmnode.cli.exits import Exit, Mistake
 from swarmnode.cli.running import asked, this_home
+from swarmnode.prefixes import EXEMPT
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from swarmnode.api.documents import PeerStatus
+
+HEADINGS = ("peer", "connected", "fetched", "served", "admitted", "dropped", "muted or short")
+HALF = 0.5
+"""From here on down what is left to a peer is told."""
 
 
 def peers(
@@ -25,7 +30,10 @@ def peers(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """List the peers that the running node knows: traffic, what was dropped and why, mutes."""
+    """List the peers that the running node knows: traffic, what was dropped and why, mutes.
+
+    Quality is the share of a peer's groups that was of use lately; nobody is muted for it.
+    """
     home = this_home()
     document = asked(home, "peers")
     if why is not None:
@@ -77,24 +85,45 @@ def _table(known: Sequence[PeerStatus]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from swarmnode.observe.words import lasting, plain, size_of
+    from swarmnode.observe.words import plain, size_of
 
     table = Table(box=None, pad_edge=False)
-    for heading in ("peer", "connected", "fetched", "served", "admitted", "dropped", "muted"):
+    for heading in HEADINGS:
         table.add_column(heading, overflow="fold")
     for each in known:
-        connected = "yes" if each.connected else "no"
-        if each.connected and each.seconds_connected is not None:
-            connected = lasting(each.seconds_connected)
         dropped = ", ".join(f"{name} {count}" for name, count in sorted(each.dropped.items()))
         cells = (
             each.peer,
-            connected,
+            _connected(each),
             size_of(each.fetched_bytes),
             size_of(each.served_bytes),
-            str(each.admitted),
+            str(each.admitted) + ("" if each.quality is None else f", quality {each.quality:.2f}"),
             dropped or "-",
-            f"for {lasting(each.muted_seconds)}" if each.muted_seconds > 0 else "-",
+            _short(each),
         )
         table.add_row(*(Text(plain(cell)) for cell in cells))
     return table
+
+
+def _connected(each: PeerStatus) -> str:
+    from swarmnode.observe.words import lasting
+
+    if not each.connected:
+        return "no"
+    since = "yes" if each.seconds_connected is None else lasting(each.seconds_connected)
+    here = not each.prefix or each.prefix.startswith(EXEMPT)
+    return since if here else f"{since}, from {each.prefix}"
+
+
+def _short(each: PeerStatus) -> str:
+    """What it may not have now: mute, refusal, and what of its allowances is used up by half."""
+    from swarmnode.observe.words import lasting
+
+    words = [f"{name} {share:.0%}" for name, share in sorted(each.left.items()) if share < HALF]
+    if each.turned_away:
+        words.insert(0, f"{each.turned_away} turned away")
+    if each.muted_seconds > 0:
+        words.insert(0, f"for {lasting(each.muted_seconds)}")
+    elif each.refused:
+        words.insert(0, "refused")
+    return ", ".join(words) or "-"

@@ -10,6 +10,8 @@ import pytest
 
 from swarmnode.api.documents import (
     BundleDocument,
+    PeersDocument,
+    PeerStatus,
     RolloutsDocument,
 )
 from swarmnode.observe.log_reading import LogReader
@@ -130,6 +132,29 @@ def test_peers_are_listed_with_what_was_dropped_and_why(
     assert json.loads(as_json) == KNOWN
     assert safe(why)
     assert why.startswith("12D3KooWBob\n  wire\\x1b")
+
+
+def test_peers_are_listed_with_their_prefix_their_quality_and_what_they_may_not_have(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flooding = PeerStatus(
+        peer="F", connected=True, seconds_connected=90.0, prefix="203.0.113.0/24", quality=0.25,
+        left={"calls": 0.9, "messages": 0.0}, turned_away=5431, refused=True,
+    )  # fmt: skip
+    near = PeerStatus(peer="N", connected=True, prefix="exempt:N", left={"calls": 1.0})
+    muted = PeerStatus(peer="M", muted_seconds=60.0, refused=True, dropped={"hash": 1})
+    document = PeersDocument(peers=(flooding, near, muted)).model_dump(mode="json")
+    monkeypatch.setenv("COLUMNS", "200")
+    with node(home, peers=document):
+        assert run(monkeypatch, "peers") == 0
+    rows = capsys.readouterr().out.splitlines()
+    one, other, third = (" ".join(row.split()) for row in rows[1:])
+    assert one == (
+        "F 90 s, from 203.0.113.0/24 0 B 0 B 0, quality 0.25 - "
+        "refused, 5431 turned away, messages 0%"
+    )
+    assert other == "N yes 0 B 0 B 0 - -"
+    assert third == "M no 0 B 0 B 0 hash 1 for 60 s"
 
 
 def test_a_part_of_an_id_that_two_peers_have_is_refused(
