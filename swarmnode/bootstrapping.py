@@ -6,10 +6,12 @@ Imports neither torch nor reasoning-gym: a small server carries it.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+import psutil
 import structlog
 import uvloop
 
@@ -112,6 +114,7 @@ def _documents(
                 id=swarm.swarm_id.hex(), name=swarm.rules.name, private=swarm.private
             ),
             network=network,
+            processes=(_this_process(),),
             warnings=tuple(warnings(facts)),
         ).as_json()
 
@@ -127,6 +130,11 @@ def _documents(
         return WhyDocument(peer=peer, lines=lines).model_dump(mode="json")
 
     return Documents(status=status, peers=peers, rollouts=rollouts, why=why)
+
+
+def _this_process() -> shown.ProcessStatus:
+    memory = psutil.Process().memory_info().rss
+    return shown.ProcessStatus(name="daemon", process_id=os.getpid(), memory_bytes=memory)
 
 
 def _read(path: Path) -> Sequence[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
@@ -158,7 +159,9 @@ def groups(data: bytes) -> None:
         return
     label = wire.PolicyLabel("tiny", 3, bytes(32))
     sealed = wire.seal_bundle(KEY, SWARM, 5, int(NOW * 1000), label, [data])
-    announced = wire.open_announcement(announcement(KEY, sealed), SWARM)
+    announced = replace(
+        _announced(), bundle_id=wire.bundle_id(sealed.header_bytes), size=wire.bundle_size(sealed)
+    )
     response = wire.FetchResponse("ok", sealed.header_bytes, ((0, data),))
     try:
         opened = open_answer(
@@ -217,7 +220,7 @@ def handlers(data: bytes) -> None:
     clock, made = FixedClock(), _made()
     known, shelf = Known(SWARM, clock), Shelf(clock, quota_bytes=10**6)
     shelf.put(made, NOW + 300)
-    known.learn(announcement(KEY, made), "")
+    known.learn(_announced().encoded, "")
     serving = Serving(
         swarm_id=SWARM, rules=RULES, rules_bytes=RULES_BYTES, bootstrap=lambda: (), known=known,
         shelf=shelf, clock=clock, rng=random.Random(0), doors=Doors(clock, Whereabouts()),
@@ -242,6 +245,12 @@ def handlers(data: bytes) -> None:
 @cache
 def _made() -> wire.Bundle:
     return bundle(KEY)
+
+
+@cache
+def _announced() -> wire.Announcement:
+    """Of a bundle with one group."""
+    return wire.open_announcement(announcement(KEY, bundle(KEY, groups=1)), SWARM)
 
 
 TARGETS: Final[Mapping[str, Target]] = {
