@@ -252,10 +252,12 @@ class Rendezvous:
         self._since = {peer_id: self._since.get(peer_id, now) for peer_id in connected}
         if not connected:
             return
-        # One that we have known for long, which an attacker can't make up today, and any others.
+        # Every other time one that we have known for long, which an attacker can't make up today.
+        # Not every time: eight attackers who were there first would be all that is ever asked.
         oldest = sorted(connected, key=lambda peer_id: self._since[peer_id])[:ENOUGH_PEERS]
+        first = self._rng.choice(oldest if self._rng.random() < 0.5 else connected)
         others = self._rng.sample(connected, min(len(connected), self._pace.peers_asked))
-        asked = list(dict.fromkeys([self._rng.choice(oldest), *others]))[: self._pace.peers_asked]
+        asked = list(dict.fromkeys([first, *others]))[: self._pace.peers_asked]
         self.counts["peers/looks"] += len(asked)
         await asyncio.gather(*(self._ask(peer_id) for peer_id in asked))
 
