@@ -108,7 +108,17 @@ class Vitals:
         kills = self.dropped["scorer_killed"] + self._metric("unscored/scorer_killed")
         told = Facts(
             last_external_seconds=self._last_admitted(now),
-            wants_external=settings.rounds.external_groups_per_round > 0,
+            wants_external=settings.rounds.external_groups_per_round > 0
+            and settings.policy.external != "off",
+            external_use=settings.policy.external,
+            external_share=settings.selection.external_share(settings.rounds),
+            wanted_external_share=settings.rounds.external_share,
+            fallback_evaluations_left=int(self._metric("fallback/evaluations_left"))
+            if self._metric("fallback/active")
+            else 0,
+            fallback_drop=self._metric("fallback/drop"),
+            fallback_deviations=self._metric("fallback/deviations"),
+            log_prob_gate_enforced=settings.selection.log_prob_gate.action == "enforce",
             shares=settings.rounds.share != "none",
             open_addresses=settings.network.open_addresses if self.around.swarm_name else (),
             clock_skew_seconds=settings.selection.clock_skew_seconds,
@@ -263,6 +273,8 @@ def _mix(settings: Settings, report: RoundReport) -> shown.Mix:
         wanted_local_groups=settings.rounds.local_groups_per_round,
         wanted_external_groups=settings.rounds.external_groups_per_round,
         external_peers=int(metrics["mix/external_peers"]),
+        external_token_share=metrics["mix/external_token_share"],
+        peers_are="fallback" if metrics["fallback/active"] else settings.policy.external,
     )
 
 

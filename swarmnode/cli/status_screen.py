@@ -15,6 +15,11 @@ from swarmnode.observe.words import counted, lasting, plain, size_of
 MOST_SHOWN = 6
 """Tasks, reasons and addresses that have room on the screen; --json has all."""
 
+_PEERS_ARE = {
+    "monitor": "only measured",
+    "off": "off",
+    "fallback": "only measured after a fall of held-out success",
+}
 _COLOURS = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 
 
@@ -79,7 +84,8 @@ def _training(status: StatusDocument) -> Iterator[tuple[str, str]]:
             (
                 f"last round {mix.local_groups} own + {mix.external_groups} of "
                 f"{counted(mix.external_peers, 'peer')}; wanted "
-                f"{mix.wanted_local_groups} + {mix.wanted_external_groups}"
+                f"{mix.wanted_local_groups} + {mix.wanted_external_groups}; peers "
+                + _PEERS_ARE.get(mix.peers_are, f"{mix.external_token_share:.0%} of the tokens")
             ),
         )
     if pool := status.pool:

@@ -33,7 +33,7 @@ class Fallback(Section):
     """Training on own groups alone while held-out success falls with peers' groups in training."""
 
     enabled: bool = True
-    """Whether a fall has consequences; it is told of in any case."""
+    """Whether a fall has consequences; it is measured in any case."""
 
     drop: float = Field(default=0.02, gt=0.0, le=1.0)
     """Held-out success that has to be lost, the mean over the last two evaluations against that

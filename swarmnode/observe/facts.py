@@ -14,6 +14,8 @@ NetworkState = Literal["off", "starting", "alone", "connected", "down"]
 """Of the network process: not wanted (`--solo`), not up yet, up without a peer, up with at least
 one, or gone and being restarted."""
 
+ExternalUse = Literal["on", "monitor", "off"]
+
 
 class Severity(StrEnum):
     """How bad it is: nothing to do, something to do soon, or the node doesn't do its work."""
@@ -59,6 +61,19 @@ class Facts:
     """Since a group of a peer entered the pool; None if never."""
     wants_external: bool = True
     """Whether rounds train on groups of peers at all (J > 0)."""
+    external_use: ExternalUse = "on"
+    """The setting `policy.external`."""
+    external_share: float = 0.5
+    """Largest share of peers in the training tokens."""
+    wanted_external_share: float = 0.5
+    """J over I + J."""
+    fallback_evaluations_left: int = 0
+    """Evaluations for which own groups alone are trained on, at most; 0 unless a fall was seen."""
+    fallback_drop: float = 0.0
+    """Held-out success lost, in [-1, 1]."""
+    fallback_deviations: float = 0.0
+    """The same in standard errors."""
+    log_prob_gate_enforced: bool = False
     shares: bool = True
     """Whether own groups are published."""
     reachable: bool | None = None

@@ -11,13 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from swarmnode.observe.external_warnings import EXTERNAL_WARNABLES
 from swarmnode.observe.facts import Facts, HealthWarning, Severity, Warnable
 from swarmnode.observe.guard_warnings import GUARD_WARNABLES
 from swarmnode.observe.network_warnings import NETWORK_WARNABLES
 from swarmnode.observe.node_warnings import NODE_WARNABLES
 from swarmnode.observe.words import plain
 
-WARNABLES: tuple[Warnable, ...] = (*NETWORK_WARNABLES, *NODE_WARNABLES, *GUARD_WARNABLES)
+WARNABLES: tuple[Warnable, ...] = (
+    *NETWORK_WARNABLES,
+    *EXTERNAL_WARNABLES,
+    *NODE_WARNABLES,
+    *GUARD_WARNABLES,
+)
 
 
 def warnings(facts: Facts, warnables: Sequence[Warnable] = WARNABLES) -> list[HealthWarning]:

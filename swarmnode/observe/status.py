@@ -95,6 +95,10 @@ class Mix(Part):
     wanted_external_groups: int
     """The setting: J."""
     external_peers: int = 0
+    external_token_share: float = 0.0
+    """Of peers in the training tokens, over about the last 64 rounds, in [0, 1]."""
+    peers_are: str = "on"
+    """What becomes of peers' groups: on, monitor or off as set, or fallback."""
 
 
 class PoolStatus(Part):
