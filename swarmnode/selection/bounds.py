@@ -14,7 +14,8 @@ from typing import Any
 from swarmnode.config.policy import External
 from swarmnode.config.selection import Selection
 from swarmnode.selection.fallback import Fallback
-from swarmnode.selection.shares import Kind, Limits, Shares, pushing_tokens
+from swarmnode.selection.mix import Refusal
+from swarmnode.selection.shares import Limits, Shares, pushing_tokens
 from swarmnode.types import Evaluation, Scored
 
 
@@ -38,7 +39,6 @@ class ExternalBounds:
         self._fallback = Fallback(**settings.fallback.model_dump())
         self._lengths: dict[int, Sequence[int]] = {}
         self._present: Sequence[Scored] = ()
-        self._refusals: dict[int, Kind | None] = {}
         self._too_long = 0
         self._trained = False
         """Whether peers' groups were trained on since the last evaluation."""
@@ -53,7 +53,6 @@ class ExternalBounds:
         """A round's external candidates, and the tokens of their completions, in ours."""
         self._present = present
         self._lengths = dict(zip(map(id, present), lengths, strict=True))
-        self._refusals.clear()
         self._too_long = 0
 
     def begin(self, own: Sequence[Scored]) -> None:
@@ -61,22 +60,14 @@ class ExternalBounds:
         tokens = sum(each.token_count for scored in own for each in scored.group.completions)
         self._shares.begin(tokens, self._present)
 
-    def takes(self, scored: Scored) -> bool:
-        """Whether a candidate may be trained on; if so, its tokens are counted."""
+    def takes(self, scored: Scored) -> Refusal | None:
+        """None if a candidate may be trained on, which counts its tokens; else why not."""
         lengths = self._lengths[id(scored)]
         if max(lengths) > self._longest:
             self._too_long += 1
-            return False
+            return "too_long"
         tokens = pushing_tokens(scored, lengths, positive=self._positive)
-        refusal = self._refusals[id(scored)] = self._shares.takes(scored, tokens)
-        return refusal is None
-
-    def may_wait(self, scored: Scored) -> bool:
-        """Whether one that was refused keeps its place: it was turn after turn of all peers.
-
-        Who has used up his own share would hold places that others could fill.
-        """
-        return self._refusals.get(id(scored)) == "external"
+        return self._shares.takes(scored, tokens)
 
     def trained(self, external: Sequence[Scored]) -> Sequence[Scored]:
         """Those of a round's external groups that are trained on: all, or none."""

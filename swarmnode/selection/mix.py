@@ -9,10 +9,14 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from swarmnode.selection.filters import Filter, draw_uniformly
+from swarmnode.selection.shares import Account, Kind, sources
 from swarmnode.types import Scored
+
+Refusal = Kind | Literal["too_long"]
+"""Whose share is used up, or a length beyond our own limit."""
 
 
 class Bounds(Protocol):
@@ -21,11 +25,8 @@ class Bounds(Protocol):
     def begin(self, own: Sequence[Scored]) -> None:
         """A round with these groups of our own."""
 
-    def takes(self, scored: Scored) -> bool:
-        """Whether an external group may be trained on; if so, it is counted."""
-
-    def may_wait(self, scored: Scored) -> bool:
-        """Whether one that was refused may be taken in a later round."""
+    def takes(self, scored: Scored) -> Refusal | None:
+        """None if an external group may be trained on, which counts it; else why not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,8 @@ class Mix:
     own: Sequence[Scored]
     external: Sequence[Scored]
     refused: Sequence[Scored]
-    """What the filter would have taken and the bounds did not, nor will: it only holds places."""
+    """What leaves the pool without having been trained on: too long, or of a peer or prefix whose
+    share is used up, where it would hold the places of others."""
 
 
 def select(
@@ -62,11 +64,19 @@ def select(
         picked = chosen_by.select(left, external_count - len(external), rng)
         if not picked:
             break
+        spent: set[Account] = set()
         for scored in picked:
-            if bounds.takes(scored):
+            refusal = bounds.takes(scored)
+            if refusal == "external":
+                return Mix(own, external, refused)
+            if refusal is None:
                 external.append(scored)
-            elif not bounds.may_wait(scored):
+            else:
                 refused.append(scored)
+                spent.update(each for each in sources(scored) if each[0] == refusal)
         seen = {id(scored) for scored in picked}
         left = [scored for scored in left if id(scored) not in seen]
+        if spent:
+            refused += [scored for scored in left if not spent.isdisjoint(sources(scored))]
+            left = [scored for scored in left if spent.isdisjoint(sources(scored))]
     return Mix(own, external, refused)

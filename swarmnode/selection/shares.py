@@ -3,7 +3,7 @@
 Bounds are on sums over rounds, in which a round counts less and less the longer ago it is: a single
 round may be beyond them by chance, many can't. Keys are free, so that a new one has no allowance of
 its own: what it may use is what is left to its address prefix. Pure, but for what it remembers of
-the rounds before. Why sums and these shares: docs/decisions/0017-shares-of-training-tokens.md.
+the rounds before. Why sums and these shares: docs/decisions/0019-shares-of-training-tokens.md.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Shares:
             if _KEPT * used > _FORGOTTEN_TOKENS
         }
         for scored in present:
-            self._seen.update(dict.fromkeys(_sources(scored), self._round))
+            self._seen.update(dict.fromkeys(sources(scored), self._round))
         oldest = self._round - ACTIVE_ROUNDS
         self._seen = {each: last for each, last in self._seen.items() if last > oldest}
         self.refused.clear()
@@ -77,14 +77,14 @@ class Shares:
     def takes(self, scored: Scored, tokens: int) -> Kind | None:
         """Count a peer's group of so many tokens; None, or whose share has no room for it."""
         after = self._tokens + tokens
-        sources = _sources(scored)
-        for account in (_EXTERNAL, *sources):
+        accounts = (_EXTERNAL, *sources(scored))
+        for account in accounts:
             limit = self._limit(account[0])
             if limit < 1.0 and self._used.get(account, 0.0) + tokens > limit * after:
                 self.refused[account[0]] += 1
                 return account[0]
         self._tokens = after
-        for account in (_EXTERNAL, *sources):
+        for account in accounts:
             self._used[account] = self._used.get(account, 0.0) + tokens
         return None
 
@@ -122,7 +122,7 @@ def pushing_tokens(scored: Scored, lengths: Sequence[int], *, positive: bool) ->
     )
 
 
-def _sources(scored: Scored) -> tuple[Account, Account]:
-    """Prefix first, since it is the one that can't be had for nothing."""
+def sources(scored: Scored) -> tuple[Account, Account]:
+    """The accounts of a group's author: the prefix first, which can't be had for nothing."""
     publisher = scored.group.publisher
     return ("prefix", scored.prefix or publisher), ("peer", publisher)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -16,7 +17,7 @@ from swarmnode.selection.filters import (
     draw_uniformly,
     load_filter,
 )
-from swarmnode.selection.mix import select
+from swarmnode.selection.mix import Mix, Refusal, select
 from swarmnode.selection.pool import Pool
 from swarmnode.selection.remembered import Remembered
 from swarmnode.selection.weight import cut
@@ -127,7 +128,7 @@ def test_the_mix_leaves_local_groups_unfiltered_and_never_waits_for_external_one
         local_count=4,
         external_count=4,
         chosen_by=chosen_by("nonzero-advantage"),
-        bounds=Refusing(set()),
+        bounds=Refusing(),
         rng=random.Random(0),
     )
     assert sorted(each.group.question.index for each in mix.own) == [0, 1, 2, 3]
@@ -136,43 +137,56 @@ def test_the_mix_leaves_local_groups_unfiltered_and_never_waits_for_external_one
 
 @dataclass
 class Refusing:
-    """Bounds that refuse what certain peers answered; those of an even number may wait."""
+    """Bounds that refuse what certain peers answered, for a reason."""
 
-    peers: set[int]
+    reasons: dict[int, Refusal] = field(default_factory=dict)
+    asked: int = 0
 
     def begin(self, own: object) -> None: ...
 
-    def takes(self, scored: Scored) -> bool:
-        return scored.group.publisher[0] not in self.peers
-
-    def may_wait(self, scored: Scored) -> bool:
-        return scored.group.publisher[0] % 2 == 0
+    def takes(self, scored: Scored) -> Refusal | None:
+        self.asked += 1
+        return self.reasons.get(scored.group.publisher[0])
 
 
-def test_what_the_bounds_refuse_is_replaced_and_leaves_the_pool_unless_it_may_wait() -> None:
+def mixed(external: Sequence[Scored], bounds: Refusing, count: int = 5) -> Mix:
+    return select(
+        [],
+        external,
+        local_count=4,
+        external_count=count,
+        chosen_by=chosen_by("nonzero-advantage"),
+        bounds=bounds,
+        rng=random.Random(0),
+    )
+
+
+def test_what_is_refused_is_replaced_and_leaves_the_pool() -> None:
     external = [scored(LIVE, publisher=peer(n % 4), index=n) for n in range(12)]
-    mix = select(
-        [],
-        external,
-        local_count=4,
-        external_count=5,
-        chosen_by=chosen_by("nonzero-advantage"),
-        bounds=Refusing({0, 1}),
-        rng=random.Random(0),
-    )
+    mix = mixed(external, Refusing({0: "peer", 1: "too_long"}), 6)
     assert {each.group.publisher[0] for each in mix.external} == {2, 3}
-    assert len(mix.external) == 5
-    assert {each.group.publisher[0] for each in mix.refused} == {1}
-    nothing = select(
-        [],
-        external,
-        local_count=4,
-        external_count=5,
-        chosen_by=chosen_by("nonzero-advantage"),
-        bounds=Refusing({0, 1, 2, 3}),
-        rng=random.Random(0),
-    )
-    assert (list(nothing.external), len(nothing.refused)) == ([], 6)
+    assert len(mix.external) == 6
+    # Of the peer whose share is used up nothing stays.
+    assert Counter(each.group.publisher[0] for each in mix.refused)[0] == 3
+    assert {each.group.publisher[0] for each in mix.refused} == {0, 1}
+
+
+def test_a_prefix_whose_share_is_used_up_is_asked_for_once_however_many_groups_it_has() -> None:
+    flood = [
+        replace(scored(LIVE, publisher=peer(9), index=n), prefix="203.0.113.0/24")
+        for n in range(1000)
+    ]
+    bounds = Refusing({9: "prefix"})
+    mix = mixed([*flood, scored(LIVE, publisher=peer(1))], bounds)
+    assert (len(mix.external), len(mix.refused)) == (1, 1000)
+    assert bounds.asked <= 6
+
+
+def test_where_all_peers_together_have_their_share_nothing_more_is_asked_and_all_wait() -> None:
+    external = [scored(LIVE, publisher=peer(n), index=n) for n in range(50)]
+    bounds = Refusing(dict.fromkeys(range(50), "external"))
+    mix = mixed(external, bounds)
+    assert (list(mix.external), list(mix.refused), bounds.asked) == ([], [], 1)
 
 
 def test_a_mix_without_external_groups_asks_no_filter() -> None:
@@ -188,7 +202,7 @@ def test_a_mix_without_external_groups_asks_no_filter() -> None:
         local_count=8,
         external_count=0,
         chosen_by=Untouchable(),
-        bounds=Refusing(set()),
+        bounds=Refusing(),
         rng=random.Random(0),
     )
     assert (len(mix.own), len(mix.external)) == (1, 0)
