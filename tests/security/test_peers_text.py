@@ -97,6 +97,14 @@ def test_text_longer_in_our_tokens_than_its_claim_is_left_out_and_counted() -> N
     assert trained["version"] == 1
 
 
+def test_a_peers_text_is_as_long_as_its_tokens_in_our_tokenizer_whatever_it_claims() -> None:
+    groups = [[("4", "stop"), ("4", "length")], [("€" * 50, "stop"), ("", "stop"), ("", "length")]]
+    found = hosted().lengths(groups)  # type: ignore[arg-type]  # finish reasons as texts
+    assert found == [[2, 1], [151, 1, 0]]
+    encoded = _training_group(POLICY, described(*[[*each, None, None] for each in groups[1]]))
+    assert [len(ids) for ids in encoded.completions] == found[1]
+
+
 @pytest.mark.parametrize("external_advantage", ["positive", "both", "weighted", "shaped", "off"])
 @pytest.mark.parametrize("baseline", ["peer_group", "receiver_task_mean", "union"])
 def test_odd_groups_neither_raise_nor_spoil_the_weights(
