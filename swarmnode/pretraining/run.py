@@ -21,14 +21,13 @@ from swarmnode.pretraining.corpus import Domain, open_corpus
 from swarmnode.pretraining.export import save_model
 from swarmnode.pretraining.folder import Row, RunFolder, first_row, row_of
 from swarmnode.pretraining.model import ByteModel
+from swarmnode.pretraining.plain_state import load_state, save_state
 from swarmnode.pretraining.prepare import Cut, prepared
 from swarmnode.pretraining.sources import CorpusError, Source
 from swarmnode.pretraining.trainer import Trainer
 from swarmnode.scheduling.agent.build import Scheduled, build
 from swarmnode.scheduling.kinds import WITHOUT_GRADIENTS
 from swarmnode.scheduling.simplex import normalised
-
-_STATE = "state.pt"
 
 
 class Progress(Protocol):
@@ -88,8 +87,7 @@ def pretrain(
     folder = RunFolder(out)
     checkpoint = folder.begin(settings, corpus.name)
     if checkpoint is not None:
-        saved = torch.load(checkpoint / _STATE, map_location=model.device, weights_only=True)
-        trainer.load_state_dict(saved)
+        trainer.load_state_dict(load_state(checkpoint))
     rows = folder.keep_rows(None if checkpoint is None else trainer.steps)
     progress.ready(domains, model.size, trainer.steps)
     complete = _train(trainer, folder, settings, progress, stopped, begun=bool(rows))
@@ -158,7 +156,7 @@ def _save(trainer: Trainer, folder: RunFolder) -> None:
     state = trainer.state_dict()
 
     def write(temporary: Path) -> None:
-        torch.save(state, temporary / _STATE)
+        save_state(state, temporary)
 
     save_checkpoint(folder.checkpoints, trainer.steps, _size(state), write)
 
