@@ -16,6 +16,7 @@ from swarmnode.network.transport import Delivered, TransportError
 from swarmnode.prefixes import own_prefix
 from swarmnode.selection.admission import AdmissionRules, Reason
 from swarmnode.selection.pool import Pool
+from swarmnode.selection.quality import Quality
 from swarmnode.selection.remembered import Remembered
 from swarmnode.selection.standing import Standing
 from swarmnode.types import Group, PolicyInfo, Scored
@@ -246,13 +247,15 @@ def scene(
     rewards: ExternalRewards | None = None,
     standing: Standing | None = None,
     remembered: Remembered | None = None,
+    quality: Quality | None = None,
+    pool_groups: int = 100,
     completions_kept: int = 64,
     groups_per_look: int = 8,
     **rules: Any,
 ) -> Scene:
     """A collector with nothing around it yet; `rules` change RULES."""
     transport = ScriptedTransport(clock)
-    pool = Pool(capacity=100, age_seconds=600)
+    pool = Pool(capacity=pool_groups, age_seconds=600)
     duplicates: list[tuple[bytes, float]] = []
     muted: list[tuple[str, float]] = []
     served: list[str] = []
@@ -271,6 +274,7 @@ def scene(
         completions_kept=completions_kept,
         standing=standing,
         remembered=remembered,
+        quality=quality,
         notices=Notices(
             duplicate=lambda instance, created: duplicates.append((instance, created)),
             muted=lambda peer, seconds: muted.append((peer, seconds)),
