@@ -80,7 +80,7 @@ def _peer(name: str, near: Mapping[str, Any], memories: Memories, now: float) ->
     return PeerStatus(
         peer=name,
         address=near.get("address") or "",
-        connected=bool(near),
+        connected=near.get("seconds_connected") is not None,
         seconds_connected=near.get("seconds_connected"),
         fetched_bytes=near.get("fetched_bytes") or 0,
         served_bytes=near.get("served_bytes") or 0,
@@ -107,11 +107,13 @@ def _quality_lines(quality: Shares | None) -> Sequence[str]:
 
 def _door_lines(peer: PeerStatus) -> Sequence[str]:
     """How it stands in the network process."""
-    if not peer.connected:
-        return ("Not connected: it shares with all whom we know through others.",)
-    lines = [f"Connected from {peer.prefix}, with whose peers it shares what they may have of us."]
-    if peer.prefix.startswith(EXEMPT):
+    lines = ["Not connected: it shares with all whom we know through others."]
+    if peer.connected and peer.prefix.startswith(EXEMPT):
         lines = ["Connected from a network of network.exempt_networks: it shares with nobody."]
+    elif peer.connected:
+        lines = [
+            f"Connected from {peer.prefix}, with whose peers it shares what they may have of us."
+        ]
     if peer.left:
         shares = ", ".join(f"{name} {share:.0%}" for name, share in peer.left.items())
         lines.append(f"Left to it: {shares}.")

@@ -115,6 +115,10 @@ class Doors:
             self.refuse(peer_id, HANG_UP_SECONDS)
         return found
 
+    def turned_away(self) -> Sequence[str]:
+        """Those of whom something was turned away lately, the latest first."""
+        return list(reversed(self._turned_away))
+
     def told(self, peer_id: str) -> Mapping[str, Any]:
         """How a peer stands, in plain values."""
         kinds = {

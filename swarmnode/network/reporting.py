@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from swarmnode.clock import Clock
 from swarmnode.network.membership import Membership
+
+TURNED_AWAY_TOLD: Final = 64
 
 
 def health_of(member: Membership, clock: Clock) -> dict[str, Any]:
@@ -53,17 +55,35 @@ def health_of(member: Membership, clock: Clock) -> dict[str, Any]:
 
 
 def peers_of(member: Membership, clock: Clock) -> Sequence[dict[str, Any]]:
-    """Each connected peer."""
-    now = clock.now()
-    return [
+    """Each connected peer, and the TURNED_AWAY_TOLD latest others that were turned away."""
+    now, connections = clock.now(), member.peer.connections
+    away = [each for each in member.doors.turned_away() if each not in connections]
+    connected = [
         {
             "peer_id": peer_id,
             "address": connection.address,
             "seconds_connected": max(0.0, now - connection.since),
             "missed_pings": connection.missed_pings,
-            "fetched_bytes": member.fetched.of(peer_id),
-            "served_bytes": member.serving.served.of(peer_id),
-            **member.doors.told(peer_id),
+            **_traffic_with(member, peer_id),
         }
-        for peer_id, connection in member.peer.connections.items()
+        for peer_id, connection in connections.items()
     ]
+    others = [
+        {
+            "peer_id": peer_id,
+            "address": "",
+            "seconds_connected": None,
+            "missed_pings": 0,
+            **_traffic_with(member, peer_id),
+        }
+        for peer_id in away[:TURNED_AWAY_TOLD]
+    ]
+    return [*connected, *others]
+
+
+def _traffic_with(member: Membership, peer_id: str) -> dict[str, Any]:
+    return {
+        "fetched_bytes": member.fetched.of(peer_id),
+        "served_bytes": member.serving.served.of(peer_id),
+        **member.doors.told(peer_id),
+    }

@@ -26,6 +26,7 @@ from swarmnode.network.light_hivemind import (
     dht_messages,
 )
 from swarmnode.network.peer import PeerUnreachable
+from swarmnode.network.reporting import peers_of
 from swarmnode.network.shards import keys_of, subkey_of
 from swarmnode.network.whereabouts import NOTED_MAX, Whereabouts
 from swarmnode.prefixes import THROUGH_OTHERS
@@ -193,6 +194,10 @@ def test_a_membership_hangs_up_on_the_rude_within_seconds() -> None:
             let_in(one.doors, peer_id(2), 500)
             await asyncio.sleep(2)
             assert fake.links(1) == 0
+            # It is gone, and an operator may still want to know why.
+            (told,) = peers_of(one, clock)
+            assert (told["peer_id"], told["seconds_connected"]) == (peer_id(2), None)
+            assert (told["refused"], told["turned_away"]) == (True, 200)
 
     in_virtual_time(scenario)
 

@@ -11,7 +11,7 @@ import pytest
 
 from swarmnode.api.status import Documents
 from swarmnode.memories import Memories
-from swarmnode.prefixes import own_prefix
+from swarmnode.prefixes import THROUGH_OTHERS, own_prefix
 from swarmnode.selection.admission import Reason
 from swarmnode.store.store import Store
 from swarmnode.telling import ConnectedTransport, documents_of
@@ -24,12 +24,18 @@ NEAR: Mapping[str, Any] = {
     "seconds_connected": 5.0, "fetched_bytes": 1, "served_bytes": 2, "missed_pings": 0,
     "left": {"messages": 0.25, "offers": 1.0}, "turned_away": 12, "refused": True,
 }  # fmt: skip
-HERE: Mapping[str, Any] = {"peer_id": "12D3Here", "prefix": own_prefix("12D3Here")}
+HERE: Mapping[str, Any] = {
+    "peer_id": "12D3Here", "prefix": own_prefix("12D3Here"), "seconds_connected": 5.0,
+}  # fmt: skip
+GONE: Mapping[str, Any] = {
+    "peer_id": "12D3Gone", "address": "", "seconds_connected": None, "prefix": THROUGH_OTHERS,
+    "turned_away": 300, "refused": True,
+}  # fmt: skip
 
 
 class Near:
     async def peers(self) -> Sequence[Mapping[str, Any]]:
-        return [NEAR, HERE]
+        return [NEAR, HERE, GONE]
 
 
 @pytest.fixture
@@ -44,7 +50,8 @@ def told(tmp_path: Path) -> Documents:
 
 def test_the_list_has_who_is_connected_and_who_is_remembered(told: Documents) -> None:
     document = cast("dict[str, Any]", asyncio.run(cast("Any", told.peers())))
-    near, here, far = document["peers"]
+    near, here, gone, far = document["peers"]
+    assert (gone["connected"], gone["turned_away"]) == (False, 300)
     assert (near["prefix"], near["turned_away"], near["refused"]) == ("203.0.113.0/24", 12, True)
     assert near["left"] == {"messages": 0.25, "offers": 1.0}
     assert near["quality"] == pytest.approx(0.3)
@@ -73,6 +80,15 @@ def test_the_list_has_who_is_connected_and_who_is_remembered(told: Documents) ->
             [
                 "Nothing is held against it.",
                 "Connected from a network of network.exempt_networks: it shares with nobody.",
+            ],
+        ),
+        (
+            "12D3Gone",
+            [
+                "Nothing is held against it.",
+                "Not connected: it shares with all whom we know through others.",
+                "Messages turned away unread, since they were too many: 300.",
+                "It went on sending what was turned away, and is refused for a minute.",
             ],
         ),
     ],
