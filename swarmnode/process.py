@@ -1,10 +1,9 @@
 """The child supervisor: starts, watches, kills and respawns child processes, and speaks to them.
 
-A child serves one request at a time over a unix socket pair that it inherits. A frame is a
-four-byte big-endian length and a msgpack value: `[method, work_seconds, author, payload]` one way
-and `[outcome, value]` the other. Time limits are real seconds, kept by a thread of each child's
-own, so that they hold under any event loop and any clock. The module knows nothing of what children
-do.
+A child serves one request at a time over a unix socket pair that it inherits. A request is a frame
+(frames.py) `[method, work_seconds, author, payload]`, an answer one `[outcome, value]`. Time limits
+are real seconds, kept by a thread of each child's own, so that they hold under any event loop and
+any clock. The module knows nothing of what children do.
 
 The child's half is `serve`, or `zygote.serve_forked`, whose answers wrap those of its workers.
 """
@@ -15,10 +14,8 @@ import asyncio
 import contextlib
 import ctypes
 import os
-import select
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -27,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, NamedTuple
 
-import msgpack
+from swarmnode.frames import read_frame, unpacked, write_frame
 
 
 class Refusal(Exception):
@@ -37,11 +34,8 @@ class Refusal(Exception):
 Handlers = Mapping[str, Callable[[Any], Any]]
 Outcome = Literal["ok", "refused", "failed", "worked", "killed"]
 
-MAX_FRAME_BYTES = 64 * 1024 * 1024
 KILL_GRACE_SECONDS = 5.0
 PR_SET_PDEATHSIG = 1
-
-_LENGTH = struct.Struct(">I")
 
 
 class ChildError(Exception):
@@ -285,64 +279,3 @@ def die_with_parent() -> None:
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def write_frame(connection: socket.socket, value: object) -> None:
-    """Send one frame. Raises ValueError when it is larger than MAX_FRAME_BYTES."""
-    write_body(connection, msgpack.packb(value))
-
-
-def write_body(connection: socket.socket, body: bytes) -> None:
-    """Send one frame whose value is packed already; raises as `write_frame` does."""
-    if len(body) > MAX_FRAME_BYTES:
-        raise ValueError(f"a frame of {len(body)} bytes exceeds {MAX_FRAME_BYTES}")
-    connection.sendall(_LENGTH.pack(len(body)) + body)
-
-
-def read_frame(connection: socket.socket) -> Any:
-    """Receive one frame. Raises EOFError when the other side has hung up or breaks the format."""
-    return unpacked(read_body(connection))
-
-
-def read_body(
-    connection: socket.socket,
-    limit: int = MAX_FRAME_BYTES,
-    left: Callable[[], float] | None = None,
-) -> bytes:
-    """Receive one frame of at most `limit` bytes without unpacking it.
-
-    `left` says how many seconds are left for it, and is asked again when they have passed. Raises
-    EOFError, and TimeoutError where none are left, however the frame drips in.
-    """
-    (length,) = _LENGTH.unpack(_read_exactly(connection, _LENGTH.size, left))
-    if length > limit:
-        raise EOFError(f"a frame of {length} bytes exceeds {limit}")
-    return _read_exactly(connection, length, left)
-
-
-def unpacked(body: bytes) -> Any:
-    """The value of a frame. Raises EOFError where it is no msgpack."""
-    try:
-        return msgpack.unpackb(body, strict_map_key=False)
-    except (TypeError, ValueError) as error:
-        raise EOFError(f"a frame that is no msgpack: {error}") from error
-
-
-def _read_exactly(connection: socket.socket, count: int, left: Callable[[], float] | None) -> bytes:
-    received = bytearray()
-    while len(received) < count:
-        if left is not None and not _readable(connection, left):
-            raise TimeoutError
-        chunk = connection.recv(min(count - len(received), 1 << 20))
-        if not chunk:
-            raise EOFError("the other side hung up")
-        received += chunk
-    return bytes(received)
-
-
-def _readable(connection: socket.socket, left: Callable[[], float]) -> bool:
-    """Whether something comes before the time is up."""
-    while (seconds := left()) > 0:
-        if select.select([connection], [], [], seconds)[0]:
-            return True
-    return False

@@ -24,17 +24,8 @@ from typing import Any
 
 import msgpack
 
-from swarmnode.process import (
-    MAX_FRAME_BYTES,
-    Cause,
-    Handlers,
-    answer_of,
-    die_with_parent,
-    read_body,
-    read_frame,
-    write_body,
-    write_frame,
-)
+from swarmnode.frames import MAX_FRAME_BYTES, read_body, read_frame, write_body, write_frame
+from swarmnode.process import Cause, Handlers, answer_of, die_with_parent
 
 DEFAULT_WORK_SECONDS = 60.0
 """What a worker may take for a request that sets no limit of its own."""

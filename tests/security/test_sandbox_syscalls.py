@@ -84,7 +84,8 @@ def test_a_worker_has_none_of_its_zygotes_descriptors(child: Child) -> None:
     assert descriptors(worker) == {0, 1, 2, 3}
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="of root alone")
+@needs_filter
+@pytest.mark.skipif(os.geteuid() != 0, reason="of root alone")
 def test_root_is_held_by_the_filter_where_limits_do_not_hold_it(child: Child) -> None:
     def fork_under_limits() -> None:
         resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
@@ -92,9 +93,9 @@ def test_root_is_held_by_the_filter_where_limits_do_not_hold_it(child: Child) ->
             os._exit(0)
         os.waitpid(process_id, 0)
 
-    assert in_a_fork(fork_under_limits) == "done"
-    if sandbox.filtered():
-        assert ask(child, "attempt", "fork") == "PermissionError"
+    assert ask(child, "attempt", "fork") == "PermissionError"
+    if in_a_fork(fork_under_limits) != "done":
+        pytest.skip("this is the root of a container, whom limits hold")
 
 
 needs_landlock = pytest.mark.skipif(not landlock.version(), reason="this kernel has no landlock")

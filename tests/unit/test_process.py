@@ -14,13 +14,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from swarmnode.frames import read_frame
 from swarmnode.process import (
     Child,
     ChildFailed,
     ChildGone,
     ChildTimedOut,
     WorkKilled,
-    read_frame,
 )
 
 CHILDREN = "tests.unit.process_children"
