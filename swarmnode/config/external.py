@@ -43,5 +43,5 @@ class Fallback(Section):
     """The same in standard errors of the paired difference; both limits must be reached."""
 
     evaluations: int = Field(default=4, ge=1, le=1000)
-    """Evaluations after which peers' groups are given another chance, sooner where half of what was
-    lost is regained. It doubles with every further fall, up to eight times."""
+    """Evaluations after which peers' groups are given another chance; the first time sooner, where
+    half of what was lost is regained. It doubles with every further fall, up to eight times."""

@@ -21,6 +21,10 @@ WINDOW = 2
 """Evaluations that one side of the comparison is the mean of: it halves what chance does."""
 REGAINED = 0.5
 """Share of what was lost that has to be back for peers' groups to come back early."""
+NOTABLE = 1.0
+"""Standard errors by which an evaluation has to be better to be what a fall is measured from, and
+worse to end a trial. The best of many would be the luckiest: with 360 questions and no change at
+all, 1 evaluation in 80 would be a fall from it, where it is 1 in 270 so."""
 MOST_DEVIATIONS = 1000.0
 """Of a difference that is the same for every question."""
 LONGEST = 8
@@ -37,7 +41,7 @@ class Fall:
     drop: float
     """Of the mean over questions; negative where it became better."""
     deviations: float
-    """The same in standard errors of the paired difference; 0 where nothing differs."""
+    """The same in standard errors of the paired difference, as negative; 0 if nothing differs."""
 
 
 def fall(before: Sequence[Marks], now: Sequence[Marks]) -> Fall:
@@ -71,18 +75,26 @@ def marks_of(evaluation: Evaluation) -> Marks:
 
 
 class Fallback:
-    """Whether peers' groups may be trained on, from one evaluation to the next."""
+    """Whether peers' groups may be trained on, from one evaluation to the next.
+
+    A fall begins a pause. The first ends when what was lost is mostly regained, and else after
+    some evaluations; each further one is twice as long and lasts to its end, since it was peers'
+    groups that brought the fall back. After a pause that regained too little they are on trial
+    until the loss is made good: a smaller fall from what they came back to is enough for the next.
+    """
 
     def __init__(self, *, enabled: bool, drop: float, deviations: float, evaluations: int) -> None:
         self._enabled = enabled
         self._drop = drop
         self._deviations = deviations
         self._evaluations = evaluations
-        self._best: tuple[Marks, ...] = ()
-        """The best evaluations in a row so far, at most WINDOW."""
         self._last: tuple[Marks, ...] = ()
-        self._trusting = False
-        """Whether peers' groups were trained on since the best."""
+        self._base: tuple[Marks, ...] = ()
+        """What a fall is a fall from: the last evaluations that were better than those before."""
+        self._aim: tuple[Marks, ...] = ()
+        """On trial: what there was before the fall."""
+        self._used = False
+        """Whether peers' groups were trained on since the base."""
         self._left = 0
         """Evaluations until the pause ends; 0 without one."""
         self._pause = evaluations
@@ -103,24 +115,18 @@ class Fallback:
         """Take in an evaluation; `external` is whether peers' groups were trained on since the
         one before. Returns metrics, for the names in docs/metrics.md."""
         marks = marks_of(evaluation)
-        if self._best and len(self._best[0]) != len(marks):
-            self._best = self._last = ()  # Other questions: nothing compares.
+        if self._last and len(self._last[0]) != len(marks):
+            self._last = self._base = self._aim = ()  # Other questions: nothing compares.
         self._last = (*self._last, marks)[-WINDOW:]
-        self._trusting |= external
-        if not self._best:
-            self._rebase()
-            return self.figures()
-        self._fall = fall(self._best, self._last)
+        self._base = self._base or self._last
+        self._used |= external
+        self._fall = fall(self._base, self._last)
         if self._left:
             self._paused()
-        elif self._fell and self._trusting:
+        elif self._used and self._blamed:
             self._begin_pause()
         else:
-            self._calm += 1
-            if self._calm >= LONGEST * self._evaluations:
-                self._pause = self._evaluations
-            if self._fall.drop <= 0.0:
-                self._rebase()
+            self._go_on()
         return self.figures()
 
     def figures(self) -> dict[str, float]:
@@ -136,9 +142,10 @@ class Fallback:
     def to_values(self) -> dict[str, Any]:
         """What is kept with a checkpoint: JSON values."""
         return {
-            "best": [list(marks) for marks in self._best],
             "last": [list(marks) for marks in self._last],
-            "trusting": self._trusting,
+            "base": [list(marks) for marks in self._base],
+            "aim": [list(marks) for marks in self._aim],
+            "used": self._used,
             "left": self._left,
             "pause": self._pause,
             "calm": self._calm,
@@ -148,28 +155,33 @@ class Fallback:
 
     def restore(self, values: Any) -> None:
         """Go on with what `to_values` gave; anything else is passed over."""
-        if not isinstance(values, dict):
-            return
         try:
-            best, last = (
+            last, base, aim = (
                 tuple(tuple(map(float, marks)) for marks in values[name])
-                for name in ("best", "last")
+                for name in ("last", "base", "aim")
             )
-            trusting, lost = bool(values["trusting"]), float(values["lost"])
+            used, lost = bool(values["used"]), float(values["lost"])
             left, pause, calm, falls = (
                 int(values[name]) for name in ("left", "pause", "calm", "falls")
             )
         except (KeyError, TypeError, ValueError):
             return
-        self._best, self._last, self._trusting = best, last, trusting
+        self._last, self._base, self._aim, self._used = last, base, aim, used
         self._left, self._pause, self._calm, self._falls = left, pause, calm, falls
         self._lost = lost
 
+    def _fell(self, found: Fall) -> bool:
+        return found.drop >= self._drop and found.deviations >= self._deviations
+
     @property
-    def _fell(self) -> bool:
-        return self._fall.drop >= self._drop and self._fall.deviations >= self._deviations
+    def _blamed(self) -> bool:
+        """Whether the fall so far is enough for a pause."""
+        return self._fell(self._fall) or (bool(self._aim) and self._fall.deviations >= NOTABLE)
 
     def _begin_pause(self) -> None:
+        if self._aim:
+            self._base, self._aim = self._aim, ()
+            self._fall = fall(self._base, self._last)
         self._falls += 1
         self._calm = 0
         self._lost = self._fall.drop
@@ -179,11 +191,20 @@ class Fallback:
     def _paused(self) -> None:
         """One more evaluation of own groups alone; the pause ends, or not yet."""
         self._left -= 1
-        if not self._fell and self._fall.drop <= REGAINED * self._lost:
-            self._left, self._trusting = 0, False
-        elif self._left == 0:
-            # Own groups don't mend it either: what there is now is the new measure.
-            self._rebase()
+        regained = not self._fell(self._fall) and self._fall.drop <= REGAINED * self._lost
+        if regained and self._pause == 2 * self._evaluations:
+            self._left = 0
+        if self._left == 0:
+            self._aim = () if regained else self._base
+            if not regained or self._fall.drop < 0.0:
+                self._base = self._last
+            self._used = False
 
-    def _rebase(self) -> None:
-        self._best, self._trusting = self._last, False
+    def _go_on(self) -> None:
+        self._calm += 1
+        if self._calm >= LONGEST * self._evaluations:
+            self._pause = self._evaluations
+        if self._aim and not self._fell(fall(self._aim, self._last)):
+            self._aim = ()
+        if self._fall.deviations <= -NOTABLE:
+            self._base, self._used = self._last, False
