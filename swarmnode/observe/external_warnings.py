@@ -27,7 +27,7 @@ EXTERNAL_WARNABLES: tuple[Warnable, ...] = (
         ),
         "Look for new peers with `swarmnode peers`. Their groups are tried again after that, for "
         "longer pauses each time; `selection.fallback.enabled=false` switches this off.",
-        "held-out success fell while peers' groups were trained on (`selection.fallback`)",
+        "held-out success fell while peers' groups were trained on (`selection.fallback.drop`)",
     ),
     Warnable(
         "external-share-raised",

@@ -89,6 +89,17 @@ def test_chance_alone_hardly_ever_is_a_fall() -> None:
     assert false_alarms <= 3
 
 
+def test_a_loss_of_ten_points_is_seen_within_two_evaluations() -> None:
+    seen = 0
+    for run in range(20):
+        fallback, start = machine(), 1000 * run
+        for number, rate in enumerate((0.5, 0.5, 0.4, 0.4)):
+            marks = evaluation(rate, start + number, questions=360)
+            fallback.heard(marks, external=not fallback.active)
+        seen += fallback.active
+    assert seen >= 19
+
+
 def test_what_was_lost_and_regained_brings_peers_back_at_once() -> None:
     fallback = machine()
     assert told(fallback, [0.6, 0.6, 0.35, 0.58, 0.6], external=True) == [
