@@ -10,16 +10,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 
 Metadata = Mapping[str, object]
 Verifier = Callable[[str, str, Metadata], float]
 """(answer, reference answer, metadata) to a score in [0, 1]; raises for no answer text."""
 
+KEPT_FORMS = 256
+
 _NUMBER = re.compile(
     r"[+-]?(?:[0-9]{1,3}(?:,[0-9]{3}){1,8}|[0-9]{1,24})(?:\.[0-9]{0,24})?(?:[eE][+-]?[0-9]{1,2})?"
 )
 _SPACES = re.compile(r"[ \t\r]+")
-_SPACED_SIGN = re.compile(r" ?([\[\](),;:×=])[ \n]?")
+_SIGNS = "[](),;:×="
 _LOWER = {capital: capital + 32 for capital in range(ord("A"), ord("Z") + 1)}
 
 
@@ -35,8 +38,14 @@ def normal_form(text: str) -> str:
     and separators, the case of ASCII letters, and a full stop at the end.
     """
     lines = (_SPACES.sub(" ", line).strip(" ") for line in text.split("\n"))
-    joined = "\n".join(line for line in lines if line)
-    return _SPACED_SIGN.sub(r"\1", joined).removesuffix(".").translate(_LOWER)
+    form = "\n".join(line for line in lines if line)
+    for sign in _SIGNS:
+        form = form.replace(f" {sign}", sign).replace(f"{sign} ", sign).replace(f"{sign}\n", sign)
+    return form.removesuffix(".").translate(_LOWER)
+
+
+_form_of_reference = lru_cache(KEPT_FORMS)(normal_form)
+"""Of our own answers, which recur for every completion of a question."""
 
 
 def same_answer(given: str, answer: str, metadata: Metadata) -> float:
@@ -44,14 +53,14 @@ def same_answer(given: str, answer: str, metadata: Metadata) -> float:
     value = number(answer)
     if value is not None:
         return float(number(given) == value)
-    return float(normal_form(given) == normal_form(answer))
+    return float(normal_form(given) == _form_of_reference(answer))
 
 
 def in_any_order(split: Callable[[str], Sequence[str]]) -> Verifier:
     """Takes the reference's parts, each exactly once; `split` is given normal forms."""
 
     def verifier(given: str, answer: str, metadata: Metadata) -> float:
-        return float(sorted(split(normal_form(given))) == sorted(split(normal_form(answer))))
+        return float(sorted(split(normal_form(given))) == sorted(split(_form_of_reference(answer))))
 
     return verifier
 
@@ -70,12 +79,14 @@ def list_within(tolerance: Fraction) -> Verifier:
     """Takes the reference's numbers, in any order between commas, each at most so far off."""
 
     def verifier(given: str, answer: str, metadata: Metadata) -> float:
-        values = [number(part.strip(" ")) for part in given.split(",")]
-        right = sorted(Fraction(part.strip(" ")) for part in answer.split(","))
+        parts, right = given.split(","), sorted(map(Fraction, answer.split(",")))
+        if len(parts) != len(right):
+            return 0.0
+        values = [number(part.strip(" ")) for part in parts]
         found = sorted(value for value in values if value is not None)
         return float(
-            len(values) == len(found) == len(right)
-            and all(abs(a - b) <= tolerance for a, b in zip(found, right, strict=True))
+            len(found) == len(right)
+            and all(abs(one - other) <= tolerance for one, other in zip(found, right, strict=True))
         )
 
     return verifier
