@@ -76,7 +76,9 @@ class NativeSource:
             dataset = _dataset(self.task, seed)
             try:
                 entry = dataset[index]
-            except GENERATION_ERRORS:
+            except RecursionError:
+                raise  # it depends on the process, not on the index
+            except (*GENERATION_ERRORS, RuntimeError):
                 return None
             text, answer = entry["question"], entry["answer"]
             metadata = KEPT[self.task](entry["metadata"]) if self.task in KEPT else {}

@@ -30,7 +30,7 @@ from tests.security.scorer_support import PUBLIC_KEY, SWARM_ID
 
 NINE = [(task, level) for task in LEVELS for level in LEVELS[task]]
 ALL = [*NINE, *((task, DEFAULT) for task in sorted(ENABLED))]
-FEW, MANY = 3, 100
+FEW, MANY = 3, 60
 CATALOGUE = Catalogue(SWARM_ID)
 
 

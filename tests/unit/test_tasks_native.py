@@ -42,6 +42,33 @@ def test_an_answer_that_its_own_scorer_does_not_pay_is_no_question(
     assert native.NativeSource("gcd").draft(SEED, 4) is None
 
 
+class Failing:
+    """A dataset that makes nothing."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [RuntimeError(), ValueError(), LookupError(), TypeError()])
+def test_an_entry_that_cannot_be_made_is_no_question(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native, "_dataset", lambda task, seed: Failing(error))
+    assert native.NativeSource("maze").draft(SEED, 4) is None
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RecursionError()])
+def test_what_depends_on_the_process_is_never_taken_for_an_index_without_a_question(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native, "_dataset", lambda task, seed: Failing(error))
+    with pytest.raises(type(error)):
+        native.NativeSource("maze").draft(SEED, 4)
+
+
 @pytest.mark.parametrize("task", ["futoshiki", "sokoban", "quantum_lock"])
 def test_tasks_whose_questions_outlast_the_scorers_patience_are_refused(task: str) -> None:
     assert task not in ENABLED
