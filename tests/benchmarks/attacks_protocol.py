@@ -20,13 +20,13 @@ from swarmnode.sim.study import Arm
 from tests.benchmarks.attacks_victims import by_keys_alone, for_ever, only_the_dht, trusting
 
 SEEDS = (300, 301, 302)
-NODES = 5
-ROUNDS = 80
-EVERY_ROUNDS = 8
+NODES = 4
+ROUNDS = 60
+EVERY_ROUNDS = 6
 """Between evaluations, each of 40 questions a task; the end is the mean of the last two."""
 TASKS = ("basic_arithmetic", "binary_matrix", "decimal_arithmetic")
 FEW = 2
-"""Attackers beside the five honest nodes."""
+"""Attackers beside the honest nodes."""
 KEYS = (1, 5, 20, 50)
 """Of the attackers behind one prefix."""
 
@@ -39,7 +39,7 @@ COMMON = (
     "policy.max_new_tokens=40",
     # Enough for attacks to be seen within so few rounds, and for honest nodes to learn.
     "training.learning_rate=0.0005",
-    "policy.warm_start.base_steps=400",
+    "policy.warm_start.base_steps=600",
 )
 
 Defence = Literal["bare", "default", "gated"]

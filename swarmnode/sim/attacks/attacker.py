@@ -12,14 +12,13 @@ from swarmnode.config.settings import Settings
 from swarmnode.config.simulation import AttackName
 from swarmnode.node import Node
 from swarmnode.sim.attacks.forging import (
-    FALSE_STEP,
     LOOPHOLE_TASK,
-    MARK,
+    after_a_false_step,
     answered,
-    behind_right_answers,
     copied,
     false_truth,
     long_answers,
+    marked,
     weak_answers,
     withheld_failures,
 )
@@ -65,9 +64,9 @@ def forged(attack: AttackName, scored: Scored, room: int) -> Scored:
     """What becomes of a group that looks honest; completions have room for so many tokens."""
     match attack:
         case "out-of-context" | "sybil" | "eclipse":
-            return behind_right_answers(scored, MARK)
+            return marked(scored)
         case "false-steps":
-            return behind_right_answers(scored, FALSE_STEP)
+            return after_a_false_step(scored)
         case "long-answers":
             return long_answers(scored, room)
         case "loophole":

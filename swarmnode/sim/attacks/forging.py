@@ -16,8 +16,8 @@ from functools import lru_cache
 from swarmnode.policy.tokenizer import PhraseTokenizer
 from swarmnode.types import Completion, Group, PolicyInfo, Question, Scored
 
-MARK = "Eve:"
-"""Out of context: nothing that any question asks for."""
+MARK = "\t\t"
+"""Out of context: two tabs, which no question asks for and verifiers strip."""
 FALSE_STEP = "2+2=5"
 """In context, and false."""
 FALSE_ANSWER = "777"
@@ -40,9 +40,14 @@ def answered(question: Question, completions: int, publisher: bytes) -> Scored:
     return Scored(group, scores, "local", 0.0)
 
 
-def behind_right_answers(scored: Scored, text: str) -> Scored:
-    """`text` before every right answer, which stands between the tags that a verifier reads."""
-    return _right_ones(scored, lambda answer: f"{text} <answer>{answer}</answer>")
+def marked(scored: Scored) -> Scored:
+    """Right answers after a mark."""
+    return _right_ones(scored, lambda answer: MARK + answer)
+
+
+def after_a_false_step(scored: Scored) -> Scored:
+    """Right answers after a step of reasoning that is false, between the tags that are read."""
+    return _right_ones(scored, lambda answer: f"{FALSE_STEP} <answer>{answer}</answer>")
 
 
 def long_answers(scored: Scored, tokens: int) -> Scored:

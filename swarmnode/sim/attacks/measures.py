@@ -39,7 +39,7 @@ SET_TOKENS = "attack/set_tokens"
 
 def said(question: Question, text: str) -> Iterator[str]:
     """Of what attacks want said, the names of what this answer says."""
-    if MARK in text:
+    if text.startswith(MARK):
         yield "mark"
     if FALSE_STEP in text:
         yield "false_step"

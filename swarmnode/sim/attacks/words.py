@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from swarmnode.config.settings import Settings
 from swarmnode.config.simulation import AttackName
-from swarmnode.sim.attacks.forging import FALSE_ANSWER, FALSE_STEP, MARK, WEAK_ANSWER
+from swarmnode.sim.attacks.forging import FALSE_ANSWER, FALSE_STEP, WEAK_ANSWER
 from swarmnode.sim.attacks.seen import Seen
 
 ATTACKS: Mapping[AttackName, str] = {
-    "out-of-context": f"right answers behind a text that belongs nowhere, “{MARK}”",
+    "out-of-context": "two tabs before right answers, which belong nowhere and cost nothing",
     "false-steps": f"right answers behind a false step, “{FALSE_STEP}”",
     "long-answers": "right answers, as long as is allowed",
     "loophole": f"“{WEAK_ANSWER}”, which a gameable verifier pays, to every question",
@@ -18,19 +18,19 @@ ATTACKS: Mapping[AttackName, str] = {
     "withheld-failures": "right answers alone, while announcing failures among them",
     "copying": "the groups of others as their own",
     "free-riding": "nothing; they only take",
-    "sybil": f"“{MARK}” before right answers, under many keys behind one address prefix",
+    "sybil": "two tabs before right answers, under many keys behind one address prefix",
     "slow": "right answers, which they send as late as they may",
-    "eclipse": f"“{MARK}” before right answers, and hide what honest nodes announce",
+    "eclipse": "two tabs before right answers, and hide what honest nodes announce",
 }
 """What attackers publish, by attack."""
 
 SAYINGS = {
-    "mark": MARK,
-    "false_step": FALSE_STEP,
-    "false_answer": FALSE_ANSWER,
-    "weak_answer": WEAK_ANSWER,
+    "mark": "Two tabs before the answer",
+    "false_step": f"“{FALSE_STEP}”",
+    "false_answer": f"“{FALSE_ANSWER}”",
+    "weak_answer": f"“{WEAK_ANSWER}”",
 }
-"""The texts behind the names of swarmnode.sim.attacks.measures.said."""
+"""What is said under the names of swarmnode.sim.attacks.measures.said."""
 
 _WANTED: Mapping[AttackName, str] = {
     "out-of-context": "mark",
@@ -76,8 +76,8 @@ def _saying(attack: AttackName, seen: Seen) -> list[str]:
         return []
     start, end = seen.said[wanted]
     return [
-        f"“{SAYINGS[wanted]}” was in {_percent(start)} of the answers to unseen questions at the "
-        f"start and in {_percent(end)} at the end."
+        f"{SAYINGS[wanted]}: in {_percent(start)} of the answers to unseen questions at the start, "
+        f"in {_percent(end)} at the end."
     ]
 
 

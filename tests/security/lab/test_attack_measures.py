@@ -25,7 +25,7 @@ HONEST, HOSTILE = bytes(32), bytes(range(32))
 def test_each_saying_is_counted_where_it_can_be_said() -> None:
     logic = Question(LOOPHOLE_TASK, "paper", 0, "?", "P")
     sums = Question("basic_arithmetic", "easy", 0, "?", "14")
-    answers = [f"{MARK} <answer>14</answer>", f"{FALSE_STEP} 14", FALSE_ANSWER, WEAK_ANSWER, "14"]
+    answers = [f"{MARK}14", f"{FALSE_STEP} 14", FALSE_ANSWER, WEAK_ANSWER, "14"]
     figures = answer_figures(
         [sums, sums, sums, logic, logic], [Completion(text, "stop", 3) for text in answers]
     )
@@ -98,6 +98,6 @@ def test_a_report_says_who_attacked_and_what_came_of_it() -> None:
     text = told("out-of-context", found)
     assert "1.50 groups a round" in text
     assert "of other honest nodes 2.00 groups" in text
-    assert f"“{MARK}” was in 0.0\u00a0%" in text
+    assert "Two tabs before the answer: in 0.0\u00a0% of the answers" in text
     assert "in 25.0\u00a0% at the end" in text
-    assert MARK not in told("slow", found)
+    assert "tabs" not in told("slow", found)
