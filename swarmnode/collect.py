@@ -3,8 +3,9 @@
 Everything that is dropped is counted under its reason, and for the peer that the reason concerns;
 muted peers are neither listened to nor fetched from. Nothing of a peer's is trusted: claims in
 announcements only decide what is fetched first. Bundles are fetched beside each other, and each is
-scored as soon as it is there: a slow holder delays nobody else's groups. What is fetched and pooled
-is shared out by address prefix first, then by peer.
+scored as soon as it is there, and no look waits long for what another has asked for: a slow holder
+delays nobody else's groups. What is fetched and pooled is shared out by address prefix first, then
+by peer.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ from swarmnode.selection.weight import cut
 from swarmnode.types import Group, Scored
 from swarmproto import COMPLETIONS_MAX, Announcement
 
-BYTES_PER_LOOK = 8 * 1024 * 1024
-"""Bytes that a look fetches at most, by what is announced."""
+LOOK_SECONDS = 3.0
+"""After so long a look ends, though bundles that it asked for are still on their way."""
 
 FULL_SECONDS = 30.0
 """From look to look while the pool is full: the network process makes one in that time anyway."""
@@ -97,6 +98,8 @@ class Collector:
         self._notices = notices or Notices()
         self._twins = Twins(own_key, own_instance)
         self._stopped = False
+        self._late: set[asyncio.Task[None]] = set()
+        """Fetches that an earlier look began."""
         self._looked = clock.now()
         self.standing = Standing() if standing is None else standing
         self.remembered = Remembered() if remembered is None else remembered
@@ -123,9 +126,13 @@ class Collector:
 
     async def run(self) -> None:
         """Look for groups again and again, until cancelled."""
-        while True:
-            await self.look()
-            await self._clock.sleep(self._every_seconds)
+        try:
+            while True:
+                await self.look()
+                await self._clock.sleep(self._every_seconds)
+        finally:
+            for task in self._late:
+                task.cancel()
 
     def stop(self) -> None:
         """Take nothing of peers any more, what is under way included; what was pooled goes."""
@@ -137,8 +144,9 @@ class Collector:
 
         While the pool is full nothing is fetched but what takes a place of a prefix that has too
         many, and that seldom, since nobody would train on it; another node with our key is looked
-        for all the same. Raises what the rewards raise.
+        for all the same. Raises what the rewards raise, in this look or since the last.
         """
+        await self._wait_for(self._late, seconds=0.0)
         now = self._clock.now()
         self._pool.fresh(now)
         full = self._pool.room == 0
@@ -158,18 +166,34 @@ class Collector:
         )
         if left := groups_of(found) - groups_of(chosen):
             self.dropped[Reason.OVER_BUDGET] += left
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                for each in chosen:
-                    holders = self._fetching.in_order(each.announcement.holders)
-                    tasks.create_task(
-                        self._fetching.fetch(
-                            each.announcement, each.positions, holders, self._admit
-                        )
+        await self._wait_for(
+            {
+                asyncio.create_task(
+                    self._fetching.fetch(
+                        each.announcement,
+                        each.positions,
+                        self._fetching.in_order(each.announcement.holders),
+                        self._admit,
                     )
-        except ExceptionGroup as group:
-            # The scorer that is lost is what the caller knows how to handle, not the group.
-            raise group.exceptions[0] from None
+                )
+                for each in chosen
+            },
+            seconds=LOOK_SECONDS,
+        )
+
+    async def _wait_for(self, tasks: set[asyncio.Task[None]], seconds: float) -> None:
+        """Wait for some fetches; who is late goes on. Raises what one that has ended raised."""
+        ended: set[asyncio.Task[None]] = set()
+        try:
+            if tasks:
+                ended, _ = await asyncio.wait(
+                    tasks, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION
+                )
+        finally:
+            self._late = (self._late | tasks) - ended
+        errors = [error for task in ended if (error := task.exception())]
+        if errors:
+            raise errors[0]
 
     def _worth_fetching(
         self, delivered: Sequence[Delivered]

@@ -21,9 +21,15 @@ from swarmnode.selection.bundles import Opened, open_answer
 from swarmnode.selection.remembered import Remembered
 from swarmnode.types import Group
 from swarmnode.wire import received_group
-from swarmproto import Announcement, FetchRequest
+from swarmproto import Announcement, FetchRequest, FetchResponse
 
 FETCHES_AT_ONCE = 4
+PROMPT_SECONDS = 2.0
+"""After so long a fetch gives its place to another, so that slow holders keep nobody else's groups
+away; it is waited for all the same, unless many are."""
+SLOW_FETCHES = 8
+"""So many fetches are waited for that take longer, one of a holder."""
+
 HOLDERS_TRIED = 3
 """Holders of a bundle that are asked for it: a stranger may name eight that never answer."""
 
@@ -44,7 +50,10 @@ Take = Callable[[Announcement, Received], Awaitable[None]]
 
 
 class Fetching:
-    """One node's fetches, at most FETCHES_AT_ONCE at a time; groups and bytes go into `counts`."""
+    """One node's fetches; groups and bytes go into `counts`.
+
+    At most FETCHES_AT_ONCE at a time, and SLOW_FETCHES that take long.
+    """
 
     def __init__(
         self,
@@ -66,6 +75,8 @@ class Fetching:
         self._clock = clock
         self._rng = rng
         self._slots = asyncio.Semaphore(FETCHES_AT_ONCE)
+        self._slow: set[str] = set()
+        """Holders that are waited for beyond PROMPT_SECONDS."""
         self._counts = counts
 
     def in_order(self, holders: Sequence[str]) -> Sequence[str]:
@@ -85,14 +96,14 @@ class Fetching:
         left, tried, until = set(positions), 0, self._clock.now() + TRYING_SECONDS
         for holder in holders:
             peer = peer_at(holder)
-            async with self._slots:
+            async with _Place(self._slots) as place:
                 if tried == HOLDERS_TRIED or (tried and self._clock.now() > until):
                     return
                 if self._conduct.muted(peer):
                     continue
                 tried += 1
                 try:
-                    received = await self._ask(announcement, sorted(left), holder)
+                    received = await self._ask(announcement, sorted(left), holder, place)
                 except Refused as refusal:
                     self._conduct.drop(refusal, peer)
                     if refusal.reason.concerns is Concerned.AUTHOR:
@@ -107,12 +118,12 @@ class Fetching:
             self._conduct.drop(Refused(Reason.MUTED if holders else Reason.UNREACHABLE))
 
     async def _ask(
-        self, announcement: Announcement, positions: Sequence[int], holder: str
+        self, announcement: Announcement, positions: Sequence[int], holder: str, place: _Place
     ) -> Received:
         """What one holder answers. Raises Refused where nothing is usable."""
         request = FetchRequest(self._rules.swarm_id, announcement.bundle_id, tuple(positions))
         try:
-            response = await self._transport.fetch(holder, request)
+            response = await self._response(holder, request, place)
         except TransportError as error:
             raise Refused(Reason.UNREACHABLE) from error
         # Nothing is awaited from here on, so that no bundle is judged by what is outdated.
@@ -139,6 +150,27 @@ class Fetching:
         new = {position: group for position, group in groups.items() if self._spend(group)}
         return Received(holder, opened, new)
 
+    async def _response(self, holder: str, request: FetchRequest, place: _Place) -> FetchResponse:
+        """Raises TransportError, and Refused where the holder or too many others are slow."""
+        peer = peer_at(holder)
+        if peer in self._slow:
+            raise Refused(Reason.BUSY)
+        asked = asyncio.ensure_future(self._transport.fetch(holder, request))
+        try:
+            await asyncio.wait([asked], timeout=PROMPT_SECONDS)
+            if asked.done():
+                return asked.result()
+            place.leave()
+            if peer in self._slow or len(self._slow) >= SLOW_FETCHES:
+                raise Refused(Reason.BUSY)
+            self._slow.add(peer)
+            try:
+                return await asked
+            finally:
+                self._slow.discard(peer)
+        finally:
+            asked.cancel()
+
     def _spend(self, group: Group) -> bool:
         """A key may answer each index of its stream once."""
         question = group.question
@@ -146,3 +178,25 @@ class Fetching:
         if not new:
             self._conduct.drop(Refused(Reason.GROUP_REPEATED, group.publisher))
         return new
+
+
+class _Place:
+    """One of the places of a semaphore, which may be left early."""
+
+    def __init__(self, places: asyncio.Semaphore) -> None:
+        self._places = places
+        self._held = False
+
+    async def __aenter__(self) -> _Place:
+        await self._places.acquire()
+        self._held = True
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        self.leave()
+
+    def leave(self) -> None:
+        """Let another have it; once is enough."""
+        if self._held:
+            self._held = False
+            self._places.release()

@@ -134,7 +134,8 @@ DROPPED: Mapping[str, str] = MappingProxyType(
         "one look, or than the pool has room for. No fault of the peer.",
         "unreachable": "The holder did not answer, or the message was lost; or no holder is named.",
         "missing": "The holder no longer has the bundle, or left out groups that were asked for.",
-        "busy": "The holder answered that it is busy.",
+        "busy": "The holder answered that it is busy, or is waited for already, or is slow while "
+        "enough others are.",
         "unasked": "The holder sent groups that were not asked for.",
         "hash": "The holder sent another bundle than the announced one, or a group that is not the "
         "one that its header names.",

@@ -32,7 +32,7 @@ REASONS = {
     "over_budget": "more was on offer than is fetched at a time",
     "unreachable": "the holder did not answer, or the message was lost",
     "missing": "the holder no longer had what was asked for",
-    "busy": "the holder was busy",
+    "busy": "the holder was busy, or too slow to be waited for",
     "unasked": "the holder sent more than it had been asked for",
     "hash": "the holder sent something else than it had been asked for",
     "bundle_differs": "what came was not what the node had announced",

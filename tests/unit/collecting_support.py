@@ -84,8 +84,10 @@ class ScriptedTransport:
         self.asked.append((holder, request))
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
-        await self.clock.sleep(self.seconds.get(holder, FETCH_SECONDS))
-        self.at_once -= 1
+        try:
+            await self.clock.sleep(self.seconds.get(holder, FETCH_SECONDS))
+        finally:
+            self.at_once -= 1
         if holder not in self.serving:
             raise TransportError("no answer")
         return self.serving[holder](request)

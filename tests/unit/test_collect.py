@@ -11,8 +11,14 @@ from typing import Any
 import pytest
 
 from swarmnode.clock import VirtualClock
-from swarmnode.collect import FULL_SECONDS
-from swarmnode.fetching import FETCHES_AT_ONCE, HOLDERS_TRIED, TRYING_SECONDS
+from swarmnode.collect import FULL_SECONDS, LOOK_SECONDS
+from swarmnode.fetching import (
+    FETCHES_AT_ONCE,
+    HOLDERS_TRIED,
+    PROMPT_SECONDS,
+    SLOW_FETCHES,
+    TRYING_SECONDS,
+)
 from swarmnode.prefixes import own_prefix
 from swarmnode.selection.admission import Reason
 from swarmnode.selection.standing import Standing
@@ -206,8 +212,10 @@ def test_a_holder_that_is_named_often_is_asked_once_and_slow_ones_are_not_waited
             here.transport.seconds[address] = TRYING_SECONDS + 1
         start = clock.now()
         await here.look(one.announcement(one.bundle(one.group(5)), holders=dead))
+        assert clock.now() - start == pytest.approx(LOOK_SECONDS)
+        await clock.sleep(TRYING_SECONDS)
         assert here.collector.dropped == {Reason.UNREACHABLE: 2}
-        assert clock.now() - start == pytest.approx(TRYING_SECONDS + 1)
+        assert here.transport.at_once == 0
 
     simulate(scenario)
 
@@ -239,11 +247,60 @@ def test_a_slow_holder_delays_nobody_elses_groups() -> None:
         here.transport.seconds[slow.address] = 10.0
         start = clock.now()
         await here.look(slow.announcement(bundles[0]), quick.announcement(bundles[1]))
+        assert clock.now() - start == pytest.approx(LOOK_SECONDS)
+        await clock.sleep(10.0)
         received = {
             each.group.publisher: each.received - start for each in here.pool.fresh(clock.now())
         }
         assert received[quick.key] == pytest.approx(FETCH_SECONDS)
         assert received[slow.key] == pytest.approx(10.0)
+
+    simulate(scenario)
+
+
+def test_slow_holders_leave_the_places_of_fetches_to_others() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        here = scene(clock)
+        strangers = [Stranger(number, clock) for number in range(1, FETCHES_AT_ONCE + 3)]
+        *slow, quick = strangers
+        announcements = []
+        for each in strangers:
+            bundle = each.bundle(each.group(5))
+            here.transport.serving[each.address] = honestly(bundle)
+            here.transport.seconds[each.address] = FETCH_SECONDS if each is quick else 9.0
+            announcements.append(each.announcement(bundle))
+        start = clock.now()
+        await here.look(*announcements)
+        await clock.sleep(PROMPT_SECONDS)
+        (first,) = here.pool.fresh(clock.now())
+        assert first.group.publisher == quick.key
+        assert first.received - start < PROMPT_SECONDS + 3 * FETCH_SECONDS
+        again = slow[0].bundle(slow[0].group(6))
+        asked = len(here.transport.asked)
+        await here.look(slow[0].announcement(again))
+        assert len(here.transport.asked) == asked, "it is waited for already"
+        assert here.collector.dropped == {Reason.BUSY: 1}
+        await clock.sleep(10.0)
+        assert len(here.pool) == len(strangers)
+
+    simulate(scenario)
+
+
+def test_few_slow_holders_are_waited_for() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        here = scene(clock, groups_per_look=64)
+        for first in (1, 9):
+            announcements = []
+            for number in range(first, first + 8):
+                one = Stranger(number, clock)
+                bundle = one.bundle(one.group(5))
+                here.transport.serving[one.address] = honestly(bundle)
+                here.transport.seconds[one.address] = 60.0
+                announcements.append(one.announcement(bundle))
+            await here.look(*announcements)
+            await clock.sleep(2 * PROMPT_SECONDS)
+        assert here.transport.at_once == SLOW_FETCHES
+        assert here.collector.dropped == {Reason.BUSY: 8}
 
     simulate(scenario)
 
