@@ -31,13 +31,13 @@ from swarmnode.rewards.channels import rewards
 from swarmnode.rewards.client import Scorer
 from swarmnode.sim.attacks.forging import (
     FALSE_STEP,
-    MARK,
     answered,
     behind_right_answers,
     long_answers,
 )
 from swarmnode.types import Group, Question, Scored
 
+MARK = "Eve:"
 OWN_QUESTIONS = 225
 """25 of each of the nine tasks: with 8 answers each as many as the gate remembers."""
 PEER_QUESTIONS = 108

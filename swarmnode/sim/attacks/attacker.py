@@ -12,9 +12,10 @@ from swarmnode.config.settings import Settings
 from swarmnode.config.simulation import AttackName
 from swarmnode.node import Node
 from swarmnode.sim.attacks.forging import (
+    FALSE_STEP,
     LOOPHOLE_TASK,
-    after_a_false_step,
     answered,
+    behind_right_answers,
     copied,
     false_truth,
     long_answers,
@@ -66,7 +67,7 @@ def forged(attack: AttackName, scored: Scored, room: int) -> Scored:
         case "out-of-context" | "sybil" | "eclipse":
             return marked(scored)
         case "false-steps":
-            return after_a_false_step(scored)
+            return behind_right_answers(scored, FALSE_STEP)
         case "long-answers":
             return long_answers(scored, room)
         case "loophole":

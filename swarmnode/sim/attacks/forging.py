@@ -45,9 +45,9 @@ def marked(scored: Scored) -> Scored:
     return _right_ones(scored, lambda answer: MARK + answer)
 
 
-def after_a_false_step(scored: Scored) -> Scored:
-    """Right answers after a step of reasoning that is false, between the tags that are read."""
-    return _right_ones(scored, lambda answer: f"{FALSE_STEP} <answer>{answer}</answer>")
+def behind_right_answers(scored: Scored, text: str) -> Scored:
+    """`text` before every right answer, which stands between the tags that a verifier reads."""
+    return _right_ones(scored, lambda answer: f"{text} <answer>{answer}</answer>")
 
 
 def long_answers(scored: Scored, tokens: int) -> Scored:
