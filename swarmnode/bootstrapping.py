@@ -16,7 +16,7 @@ import structlog
 import uvloop
 
 from swarmnode import __version__
-from swarmnode.api.documents import PeersDocument, PeerStatus, RolloutsDocument, WhyDocument
+from swarmnode.api.documents import PeersDocument, RolloutsDocument, WhyDocument
 from swarmnode.api.status import Documents, StatusServer
 from swarmnode.clock import SystemClock
 from swarmnode.config.network import Network
@@ -32,6 +32,7 @@ from swarmnode.observe.tracking import Lasting
 from swarmnode.publish import Identity
 from swarmnode.stopping import Stopping
 from swarmnode.swarm_files import SwarmFile
+from swarmnode.telling import door_lines, near_peer
 
 GRACE_SECONDS = 5.0
 LOOK_SECONDS = 2.0
@@ -119,15 +120,17 @@ def _documents(
         ).as_json()
 
     async def peers() -> object:
-        known = [PeerStatus(peer=p["peer_id"], connected=True) for p in await transport.peers()]
-        return PeersDocument(peers=tuple(known)).model_dump(mode="json")
+        known = tuple(map(near_peer, await transport.peers()))
+        return PeersDocument(peers=known).model_dump(mode="json")
 
     async def rollouts(count: int) -> object:
         return RolloutsDocument().as_json()
 
     async def why(peer: str) -> object:
-        lines = ("A bootstrap peer judges nobody.",)
-        return WhyDocument(peer=peer, lines=lines).model_dump(mode="json")
+        near = [each for each in await transport.peers() if each["peer_id"].startswith(peer)]
+        status = near_peer(near[0] if near else {"peer_id": peer})
+        lines = ("A bootstrap peer judges nobody.", *door_lines(status))
+        return WhyDocument(peer=status.peer, lines=lines).model_dump(mode="json")
 
     return Documents(status=status, peers=peers, rollouts=rollouts, why=why)
 

@@ -51,7 +51,7 @@ def documents_of(
         now = clock.now()
         known = dict.fromkeys((*near, *memories.standing.peers(now)))
         document = PeersDocument(
-            peers=tuple(_peer(name, near.get(name, {}), memories, now) for name in known)
+            peers=tuple(_peer(near.get(name, {"peer_id": name}), memories, now) for name in known)
         )
         return document.model_dump(mode="json")
 
@@ -64,34 +64,43 @@ def documents_of(
         near = {str(each["peer_id"]): each for each in await transport.peers()}
         known = (*memories.standing.peers(now), *near)
         name = next((each for each in known if each.startswith(peer)), peer)
-        status = _peer(name, near.get(name, {}), memories, now)
+        status = _peer(near.get(name, {"peer_id": name}), memories, now)
         lines = (
             *memories.standing.why(name, now),
             *_quality_lines(memories.quality.of(name, now)),
-            *_door_lines(status),
+            *door_lines(status),
         )
         return WhyDocument(peer=name, lines=lines).model_dump(mode="json")
 
     return Documents(status=status, peers=peers, rollouts=rollouts, why=why)
 
 
-def _peer(name: str, near: Mapping[str, Any], memories: Memories, now: float) -> PeerStatus:
-    quality = memories.quality.of(name, now)
+def near_peer(near: Mapping[str, Any]) -> PeerStatus:
+    """What the network process tells of a peer."""
     return PeerStatus(
-        peer=name,
+        peer=str(near["peer_id"]),
         address=near.get("address") or "",
         connected=near.get("seconds_connected") is not None,
         seconds_connected=near.get("seconds_connected"),
         fetched_bytes=near.get("fetched_bytes") or 0,
         served_bytes=near.get("served_bytes") or 0,
-        admitted=memories.standing.admitted(name, now),
-        dropped=memories.standing.dropped(name, now),
-        muted_seconds=memories.standing.muted_seconds(name, now),
         prefix=near.get("prefix") or "",
         left=near.get("left") or {},
         turned_away=near.get("turned_away") or 0,
         refused=near.get("refused") or False,
-        quality=None if quality is None else quality.score,
+    )
+
+
+def _peer(near: Mapping[str, Any], memories: Memories, now: float) -> PeerStatus:
+    status = near_peer(near)
+    quality = memories.quality.of(status.peer, now)
+    return status.model_copy(
+        update={
+            "admitted": memories.standing.admitted(status.peer, now),
+            "dropped": memories.standing.dropped(status.peer, now),
+            "muted_seconds": memories.standing.muted_seconds(status.peer, now),
+            "quality": None if quality is None else quality.score,
+        }
     )
 
 
@@ -105,7 +114,7 @@ def _quality_lines(quality: Shares | None) -> Sequence[str]:
     )
 
 
-def _door_lines(peer: PeerStatus) -> Sequence[str]:
+def door_lines(peer: PeerStatus) -> Sequence[str]:
     """How it stands in the network process."""
     lines = ["Not connected: it shares with all whom we know through others."]
     if peer.connected and peer.prefix.startswith(EXEMPT):
