@@ -179,7 +179,7 @@ def capped(texts: Iterable[str], most_bytes: int) -> Iterator[str]:
         part = text.encode()[: min(left, MOST_OF_A_TEXT)].decode("utf-8", errors="ignore")
         if part.strip():
             yield part
-        left -= len(part.encode())
+            left -= len(part.encode())
         if left <= 0:
             return
 

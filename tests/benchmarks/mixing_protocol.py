@@ -68,7 +68,7 @@ ARMS = (
         "odm",
         "a bandit that seeks high loss",
         ("kind=odm",),
-        ("odm_form=paper", "odm_form=code", 'odm_form="code";odm_smoothing=0.9'),
+        ("odm_form=paper", "odm_form=code", "odm_form=code;odm_smoothing=0.9"),
     ),
     StudyArm(
         "doge",
