@@ -19,10 +19,11 @@ from swarmnode.observe.metrics import METRICS
 from swarmnode.scheduling.agent.build import Scheduled, build
 from swarmnode.scheduling.agent.chance import Chance
 from swarmnode.scheduling.agent.losses import temperature_loss
-from swarmnode.scheduling.agent.networks import Actor, Critic, drawn, log_density
+from swarmnode.scheduling.agent.networks import Actor, Block, Critics, drawn, log_density
 from swarmnode.scheduling.agent.replay import Replay, Transitions
 from swarmnode.scheduling.agent.sac import SoftActorCritic, target_entropy
 from swarmnode.scheduling.agent.sizes import PAPER, Size, size_for
+from swarmnode.scheduling.agent.vector import Vector
 from swarmnode.scheduling.observation import Layout, observation
 from swarmnode.scheduling.scheduler import Outcome, State, advance, beginning
 
@@ -85,17 +86,19 @@ def test_an_untrained_actor_tends_to_the_static_weights() -> None:
 def test_actors_are_told_apart_domains_and_critics_see_shares() -> None:
     agent = made()
     seen = torch.zeros(2, LAYOUT.length)
-    values = agent.critics[0](seen, torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]))
-    assert float((values[0] - values[1]).detach().abs()) > 0.0
-    assert values.shape == (2,)
+    values = agent.critics(seen, torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]))
+    assert values.shape == (2, 2)
+    for of_one in values.detach():
+        assert float((of_one[0] - of_one[1]).abs()) > 0.0
+    assert not torch.equal(*values.detach())
 
 
 def test_the_papers_networks_have_the_papers_size() -> None:
     layout = Layout(domains=22, layers=9, absolute=False)
     with torch.device("meta"):
-        actor, critic = Actor(layout, PAPER, (1 / 22,) * 22), Critic(layout, PAPER)
-    actor_size, critic_size = (sum(p.numel() for p in n.parameters()) for n in (actor, critic))
-    assert actor_size + 4 * critic_size == pytest.approx(26.5e6, rel=0.02)
+        actor, critics = Actor(layout, PAPER, (1 / 22,) * 22), Critics(layout, PAPER)
+    actor_size, of_both = (sum(p.numel() for p in n.parameters()) for n in (actor, critics))
+    assert actor_size + 2 * of_both == pytest.approx(26.5e6, rel=0.02)
 
 
 @pytest.mark.parametrize("model", [1_000_000, 135_000_000, 1_010_000_000])
@@ -106,7 +109,7 @@ def test_a_network_has_about_half_a_percent_of_the_models_parameters(model: int)
 
 def test_the_count_of_a_size_is_that_of_the_network_but_for_a_few() -> None:
     with torch.device("meta"):
-        critic = Critic(LAYOUT, PAPER)
+        critic = Critics(LAYOUT, PAPER, members=1)
     count = sum(p.numel() for p in critic.parameters())
     assert count == pytest.approx(PAPER.parameters, rel=0.005)
 
@@ -129,7 +132,7 @@ class _Wrapped(nn.Module):
 
     def forward(self, *inputs: Tensor) -> Tensor:
         value: Tensor = self.inner(*inputs)
-        return value.unsqueeze(-1)
+        return value[0].unsqueeze(-1)
 
 
 class _Shares(Dirichlet):
@@ -158,8 +161,8 @@ def test_the_losses_are_those_of_torchrl_on_the_same_batch() -> None:
         ),
     )
     critics = [
-        TensorDictModule(_Wrapped(c), ["observation", "action"], ["state_action_value"])
-        for c in agent.critics
+        TensorDictModule(_Wrapped(one), ["observation", "action"], ["state_action_value"])
+        for one in (_member(agent.critics, 0), _member(agent.critics, 1))
     ]
     theirs = SACLoss(
         actor_network=actor,
@@ -223,8 +226,80 @@ def _copy_targets(theirs: Any, agent: SoftActorCritic) -> None:
     for key, value in stacked.items(include_nested=True, leaves_only=True):
         name = ".".join(key if isinstance(key, tuple) else (key,))
         name = name.removeprefix("module.").removeprefix("inner.")
-        ours = [dict(t.named_parameters())[name] for t in agent.targets]
-        value.data.copy_(torch.stack([each.detach() for each in ours]))
+        ours = dict(agent.targets.named_parameters())[name].detach()
+        value.data.copy_(ours.unsqueeze(1))
+
+
+def _member(critics: Critics, number: int) -> Critics:
+    """One of them as a network of its own."""
+    alone = Critics(LAYOUT, SMALL, members=1)
+    alone.load_state_dict(
+        {name: value[number : number + 1] for name, value in critics.state_dict().items()}
+    )
+    return alone
+
+
+def test_twin_critics_are_two_networks_that_know_nothing_of_one_another() -> None:
+    agent, batch = made(), a_batch()
+    together = agent.critics(batch.observations, batch.shares)
+    alone = [_member(agent.critics, n)(batch.observations, batch.shares)[0] for n in (0, 1)]
+    assert torch.allclose(together, torch.stack(alone), atol=1e-6)
+    together[0].sum().backward()  # type: ignore[no-untyped-call]
+    for parameter in agent.critics.parameters():
+        assert parameter.grad is not None
+        assert not parameter.grad[1].any()
+
+
+def test_a_block_is_torchs_own() -> None:
+    with Chance(5).drawing():
+        block = Block(1, SMALL)
+        hidden = torch.randn(4, 6, SMALL.width)
+    theirs = nn.TransformerEncoderLayer(
+        SMALL.width,
+        SMALL.attention_heads,
+        SMALL.feedforward,
+        dropout=0.0,
+        batch_first=True,
+        norm_first=True,
+    )
+    ours = dict(block.named_parameters())
+    names = {
+        "self_attn.in_proj": "query_key_value",
+        "self_attn.out_proj.": "attention_output.",
+        "linear1.": "up.",
+        "linear2.": "down.",
+        "norm1.": "attention_norm.",
+        "norm2.": "feed_forward_norm.",
+    }
+    with torch.no_grad():
+        for name, value in theirs.named_parameters():
+            start = next(each for each in names if name.startswith(each))
+            rest = name.removeprefix(start).removeprefix("_")
+            wanted = ours[f"{names[start].rstrip('.')}.{rest}"][0]
+            value.copy_(wanted.T if wanted.shape[0] > 1 else wanted.view(value.shape))
+        expected = theirs(hidden)
+        found = block(hidden.flatten(0, 1).unsqueeze(0), 6).view(expected.shape)
+    assert torch.allclose(found, expected, atol=1e-5)
+
+
+def test_parameters_in_a_vector_learn_as_on_their_own() -> None:
+    together, alone = nn.Linear(3, 2), nn.Linear(3, 2)
+    alone.load_state_dict(together.state_dict())
+    vector = Vector(list(together.parameters()))
+    optimizers = [torch.optim.Adam([vector.whole], fused=True)]
+    optimizers.append(torch.optim.Adam(alone.parameters(), fused=True))
+    inputs = torch.randn(5, 3)
+    for _ in range(3):
+        vector.clear()
+        alone.zero_grad()
+        for each in (together, alone):
+            each(inputs).square().sum().backward()
+        for optimizer in optimizers:
+            optimizer.step()
+    pairs = zip(together.parameters(), alone.parameters(), strict=True)
+    assert all(torch.equal(one, two) for one, two in pairs)
+    together.load_state_dict({name: value * 2 for name, value in alone.state_dict().items()})
+    assert torch.equal(vector.whole[:6].view(2, 3), alone.weight * 2)
 
 
 def test_an_update_leaves_the_critics_to_their_own_loss_and_moves_everything() -> None:

@@ -1,12 +1,11 @@
 """The losses of a soft actor-critic (SAC, arXiv 1812.05905; HDS, arXiv 2606.24133). Pure.
 
-All tensors are (batch,), log densities in nats; each loss is a mean over the batch.
+Tensors are (batch,) unless said otherwise, log densities in nats; a loss is a mean over the batch.
 """
 
 from __future__ import annotations
 
 from torch import Tensor
-from torch.nn import functional
 
 
 def critic_targets(
@@ -21,10 +20,9 @@ def critic_targets(
     return (rewards + discount * (next_values - temperature * next_log_densities)).detach()
 
 
-def critic_loss(values: tuple[Tensor, Tensor], targets: Tensor) -> Tensor:
-    """The squared errors of both critics, added."""
-    first, second = values
-    return functional.mse_loss(first, targets) + functional.mse_loss(second, targets)
+def critic_loss(values: Tensor, targets: Tensor) -> Tensor:
+    """The squared errors of all critics, added: `values` is (critics, batch)."""
+    return (values - targets).square().mean(dim=-1).sum()
 
 
 def actor_loss(log_densities: Tensor, values: Tensor, temperature: Tensor) -> Tensor:

@@ -21,9 +21,10 @@ from swarmnode.scheduling.agent.losses import (
     critic_targets,
     temperature_loss,
 )
-from swarmnode.scheduling.agent.networks import Actor, Critic, drawn
+from swarmnode.scheduling.agent.networks import Actor, Critics, drawn
 from swarmnode.scheduling.agent.replay import Transitions
 from swarmnode.scheduling.agent.sizes import Size
+from swarmnode.scheduling.agent.vector import Vector
 from swarmnode.scheduling.observation import Layout
 
 GRADIENT_NORM_MOST = 10.0
@@ -48,7 +49,7 @@ class SoftActorCritic:
     def __init__(self, layout: Layout, size: Size, prior: Sequence[float], settings: Hds) -> None:
         """Draws the networks from the process's generator; `prior` is that of Actor."""
         self.actor = Actor(layout, size, prior)
-        self.critics = nn.ModuleList([Critic(layout, size), Critic(layout, size)])
+        self.critics = Critics(layout, size)
         self.targets = copy.deepcopy(self.critics).requires_grad_(False)
         self.log_temperature = torch.tensor(
             math.log(settings.initial_temperature), requires_grad=True
@@ -56,17 +57,17 @@ class SoftActorCritic:
         self._discount = settings.discount
         self._rate = settings.target_rate
         self._target_entropy = target_entropy(layout.domains, settings)
-        self._target_parameters = list(self.targets.parameters())
-        self._parameters: dict[str, list[Tensor]] = {
-            "critics": list(self.critics.parameters()),
-            "actor": list(self.actor.parameters()),
-            "temperature": [self.log_temperature],
+        self._target_vector = Vector(list(self.targets.parameters()))
+        self._vectors = {
+            "critics": Vector(list(self.critics.parameters())),
+            "actor": Vector(list(self.actor.parameters())),
+            "temperature": Vector([self.log_temperature]),
         }
-        rates = dict.fromkeys(self._parameters, settings.learning_rate)
+        rates = dict.fromkeys(self._vectors, settings.learning_rate)
         rates["temperature"] = settings.temperature_learning_rate
         self._optimizers = {
-            name: torch.optim.Adam(parameters, lr=rates[name], fused=True)
-            for name, parameters in self._parameters.items()
+            name: torch.optim.Adam([vector.whole], lr=rates[name], fused=True)
+            for name, vector in self._vectors.items()
         }
 
     @property
@@ -100,7 +101,7 @@ class SoftActorCritic:
         """Both critics' errors against targets drawn now."""
         with torch.no_grad():
             shares, log_densities = drawn(self.actor(batch.next_observations))
-            following = self._least(self.targets, batch.next_observations, shares)
+            following = self.targets(batch.next_observations, shares).amin(dim=0)
         targets = critic_targets(
             batch.rewards,
             following,
@@ -108,38 +109,30 @@ class SoftActorCritic:
             discount=self._discount,
             temperature=self.temperature,
         )
-        first, second = (critic(batch.observations, batch.shares) for critic in self.critics)
-        return critic_loss((first, second), targets)
+        return critic_loss(self.critics(batch.observations, batch.shares), targets)
 
     def actor_loss(self, observations: Tensor) -> tuple[Tensor, Tensor]:
         """The loss, and the log densities of the shares drawn for it."""
         shares, log_densities = drawn(self.actor(observations))
-        values = self._least(self.critics, observations, shares)
+        values = self.critics(observations, shares).amin(dim=0)
         return actor_loss(log_densities, values, self.temperature), log_densities
-
-    def _least(self, critics: nn.ModuleList, observations: Tensor, shares: Tensor) -> Tensor:
-        first, second = (critic(observations, shares) for critic in critics)
-        return torch.minimum(first, second)
 
     def _step(self, name: str, loss: Tensor) -> int:
         """Step down a loss; a gradient that is not finite changes nothing and counts as 1."""
-        optimizer, parameters = self._optimizers[name], self._parameters[name]
-        optimizer.zero_grad(set_to_none=True)
+        vector = self._vectors[name]
+        vector.clear()
         # The actor's loss goes through the critics, whose own gradients nobody needs then.
-        loss.backward(inputs=parameters)  # type: ignore[no-untyped-call]
-        norm = nn.utils.clip_grad_norm_(parameters, GRADIENT_NORM_MOST)
+        loss.backward(inputs=vector.parts)  # type: ignore[no-untyped-call]
+        norm = nn.utils.clip_grad_norm_(vector.whole, GRADIENT_NORM_MOST)
         if not math.isfinite(norm):
             return 1
-        optimizer.step()
+        self._optimizers[name].step()
         return 0
 
     @torch.no_grad()
     def _follow(self) -> None:
         """θ' ← τ θ + (1 - τ) θ' (Polyak)."""
-        for target, critic in zip(
-            self._target_parameters, self._parameters["critics"], strict=True
-        ):
-            target.lerp_(critic, self._rate)
+        self._target_vector.whole.lerp_(self._vectors["critics"].whole, self._rate)
 
     def state_dict(self) -> dict[str, Any]:
         """Networks and optimizers; the tensors are copies."""
