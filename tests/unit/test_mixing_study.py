@@ -138,7 +138,7 @@ def test_every_run_has_settings_and_a_folder_of_its_own(tmp_path: Path) -> None:
     texts = texts_file(tmp_path)
     runs: list[StudyRun] = [*rate_runs(), *option_runs(2e-3), *trial_runs(10)]
     for stage in ("main", "controls", "ablations"):
-        runs += runs_of(stage, CHOICES)  # type: ignore[arg-type]
+        runs += runs_of(stage, CHOICES)
     names = [run.name for run in runs]
     assert len(set(names)) == len(names) == 3 + 18 + 10 + 5 * 10 + 3 * len(ABLATIONS)
     settings = {run.name: run.settings(texts) for run in runs}
@@ -152,7 +152,7 @@ def test_arms_differ_in_their_scheduler_alone(tmp_path: Path) -> None:
     of_a_seed = [
         run.settings(texts)
         for stage in ("main", "controls")
-        for run in runs_of(stage, CHOICES)  # type: ignore[arg-type]
+        for run in runs_of(stage, CHOICES)
         if run.seed == 100
     ]
     assert len(of_a_seed) == len(ARMS) + len(CONTROLS)

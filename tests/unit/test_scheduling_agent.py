@@ -244,7 +244,7 @@ def test_twin_critics_are_two_networks_that_know_nothing_of_one_another() -> Non
     together = agent.critics(batch.observations, batch.shares)
     alone = [_member(agent.critics, n)(batch.observations, batch.shares)[0] for n in (0, 1)]
     assert torch.allclose(together, torch.stack(alone), atol=1e-6)
-    together[0].sum().backward()  # type: ignore[no-untyped-call]
+    together[0].sum().backward()
     for parameter in agent.critics.parameters():
         assert parameter.grad is not None
         assert not parameter.grad[1].any()
