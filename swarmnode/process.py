@@ -1,7 +1,7 @@
 """The child supervisor: starts, watches, kills and respawns child processes, and speaks to them.
 
 A child serves one request at a time over a unix socket pair that it inherits. A request is a frame
-(frames.py) `[method, work_seconds, author, payload]`, an answer one `[outcome, value]`. Time limits
+(frames.py) `[method, work_seconds, apart, payload]`, an answer one `[outcome, value]`. Time limits
 are real seconds, kept by a thread of each child's own, so that they hold under any event loop and
 any clock. The module knows nothing of what children do.
 
@@ -69,8 +69,7 @@ class WorkKilled(ChildError):
         self.cause = cause
         """It spent its CPU time, took too long, ended by itself, or answered what can't be read."""
         self.reached = reached
-        """How far it had come with the request, as it said itself: to be believed of its own
-        author's work alone."""
+        """How far it had come with the request, as it said itself."""
         self.seconds = seconds
         """What it cost; see Worked."""
 
@@ -145,14 +144,14 @@ class Child:
         payload: object,
         timeout_seconds: float,
         work_seconds: float | None = None,
-        author: bytes | None = None,
+        *,
+        apart: bool = False,
     ) -> Worked:
         """The same, telling what it cost.
 
-        A zygote does the work of each `author` in a worker that has seen nobody else's, and that of
-        None in one that has seen no author's.
+        What is asked for `apart` is done by a worker of a zygote that sees nothing else.
         """
-        request = [method, work_seconds, author, payload]
+        request = [method, work_seconds, apart, payload]
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, self._answered, request, timeout_seconds)
 
@@ -257,7 +256,7 @@ def serve(handlers: Handlers, connection: socket.socket) -> None:
     die_with_parent()
     with contextlib.suppress(EOFError, OSError):
         while True:
-            method, _work_seconds, _author, payload = read_frame(connection)
+            method, _work_seconds, _apart, payload = read_frame(connection)
             write_frame(connection, answer_of(handlers, method, payload))
 
 

@@ -1,10 +1,10 @@
 """The child's half of a zygote: it prepares once, then works in locked forks that may be killed.
 
-The work of no author, which is our own, is done in a worker that has never seen a stranger's text.
-Each author's is done in a worker of its own, which is thrown away when another author's turn comes:
-whatever takes a worker over can falsify nothing but the answers about its own author's texts. The
-zygote passes frames on without unpacking a worker's, keeps to their limits of size and time, and
-counts what they cost; it knows nothing of what the handlers do.
+Our own work is done in a worker that has never seen a stranger's text. Work that is asked for
+*apart*, which is that on a stranger's texts, is done in a fork of its own that ends with its
+answer: whatever takes a worker over can falsify nothing but that answer, and goes on with nothing
+afterwards. The zygote passes frames on without unpacking a worker's, keeps to their limits of size
+and time, and counts what they cost; it knows nothing of what the handlers do.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ STARVED = 10
 WRITE_SECONDS = 10.0
 """After so long a worker that reads no request counts as hung."""
 
-AUTHOR_ANSWER_BYTES = 256 * 1024
-"""The largest answer of a worker that sees an author's texts: unpacked, it stays below 20 MiB."""
+APART_ANSWER_BYTES = 256 * 1024
+"""The largest answer of a worker apart: unpacked, it stays below 20 MiB."""
 
 SOCKET = 3
 """The one descriptor of a worker beside the standard streams."""
@@ -75,20 +75,25 @@ def serve_forked(
     # What was made so far is never collected, so that forks go on sharing its memory.
     gc.collect()
     gc.freeze()
-    own, guest = _Seat(handlers, lock, progress), _Seat(handlers, lock, progress)
+    own: _Worker | None = None
     with contextlib.suppress(EOFError, OSError):
         while True:
             body = read_body(connection)
-            work_seconds, author = _limits_of(body)
-            seat = own if author is None else guest
-            seat.sit(author)
-            write_frame(connection, seat.ask(body, work_seconds or DEFAULT_WORK_SECONDS))
-    own.clear()
-    guest.clear()
+            work_seconds, apart = _limits_of(body)
+            worker = _Worker(handlers, lock) if apart or own is None else own
+            limit = APART_ANSWER_BYTES if apart else MAX_FRAME_BYTES
+            answer = _asked(worker, body, work_seconds or DEFAULT_WORK_SECONDS, limit, progress)
+            if apart:
+                worker.kill()
+            else:
+                own = worker if worker.alive else None
+            write_frame(connection, answer)
+    if own is not None:
+        own.kill()
 
 
-def _limits_of(body: bytes) -> tuple[float | None, bytes | None]:
-    """Work seconds and author of a request; its payload stays packed."""
+def _limits_of(body: bytes) -> tuple[float | None, bool]:
+    """Work seconds of a request, and whether it is to be done apart; its payload stays packed."""
     request = msgpack.Unpacker(max_buffer_size=MAX_FRAME_BYTES)
     request.feed(body)
     request.read_array_header()
@@ -96,60 +101,30 @@ def _limits_of(body: bytes) -> tuple[float | None, bytes | None]:
     return request.unpack(), request.unpack()
 
 
-class _Seat:
-    """A worker and its successors, one at a time."""
-
-    def __init__(self, handlers: Handlers, lock: Callable[[], None], progress: Progress) -> None:
-        self._handlers = handlers
-        self._lock = lock
-        self._progress = progress
-        self._worker: _Worker | None = None
-        self._author: bytes | None = None
-
-    def sit(self, author: bytes | None) -> None:
-        """Have a worker that has seen this author's texts alone."""
-        if self._worker is not None and self._author != author:
-            self.clear()
-        self._author = author
-        if self._worker is None:
-            self._worker = _Worker(self._handlers, self._lock)
-
-    def ask(self, body: bytes, seconds: float) -> list[Any]:
-        """`["worked", [answer, seconds]]`, or `["killed", [cause, reached, seconds]]`.
-
-        A worker that was killed has its successor already.
-        """
-        assert self._worker is not None
-        started = time.monotonic()
-        self._progress.reach(0)
-        limit = MAX_FRAME_BYTES if self._author is None else AUTHOR_ANSWER_BYTES
-        cause: Cause = "died"
-        try:
-            answer = self._worker.ask(body, seconds, limit)
-        except TimeoutError:
-            cause = "time"
-        except (OSError, EOFError):
-            pass
-        else:
-            return ["worked", [answer, self._worker.seconds()]]
-        if self.clear() == signal.SIGPROF:
-            cause = "cpu"
-        self.sit(self._author)
-        return ["killed", [cause, self._progress.reached, time.monotonic() - started]]
-
-    def clear(self) -> int:
-        """End the worker for certain; the signal that ended it, 0 where it ended by itself."""
-        if self._worker is None:
-            return 0
-        ended_by = self._worker.kill()
-        self._worker = None
-        return ended_by
+def _asked(
+    worker: _Worker, body: bytes, seconds: float, limit: int, progress: Progress
+) -> list[Any]:
+    """`["worked", [answer, seconds]]`, or `["killed", [cause, reached, seconds]]`."""
+    started = time.monotonic()
+    progress.reach(0)
+    cause: Cause = "died"
+    try:
+        answer = worker.ask(body, seconds, limit)
+        return ["worked", [answer, worker.seconds()]]
+    except TimeoutError:
+        cause = "time"
+    except (OSError, EOFError):
+        pass
+    if worker.kill() == signal.SIGPROF:
+        cause = "cpu"
+    return ["killed", [cause, progress.reached, time.monotonic() - started]]
 
 
 class _Worker:
     """A fork of the zygote that serves one request after another until it is killed."""
 
     def __init__(self, handlers: Handlers, lock: Callable[[], None]) -> None:
+        self.alive = True
         self._told = 0.0
         self._elapsed = 0.0
         self._socket, theirs = socket.socketpair()
@@ -204,7 +179,10 @@ class _Worker:
         return time.clock_gettime((~self._process_id << 3) | 2)
 
     def kill(self) -> int:
-        """End the worker for certain; the signal that it ended by."""
+        """End the worker for certain; the signal that ended it, 0 where none did or it was dead."""
+        if not self.alive:
+            return 0
+        self.alive = False
         self._socket.close()
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._process_id, signal.SIGKILL)
@@ -215,12 +193,12 @@ class _Worker:
 def seconds_left(seconds: float, elapsed: float, used: float, *, waits: bool) -> float:
     """How long a worker may go on that has `seconds`, of which so many passed and were CPU time.
 
-    One that `waits` for the processor when its time is up may go on until it has used so much CPU
-    time, for STARVED times as long at most; one that sleeps may not.
+    One that `waits` for the processor when its time is up may go on until it has used a quarter of
+    it as CPU time, for STARVED times as long at most; one that sleeps may not.
     """
     if elapsed < seconds:
         return seconds - elapsed
-    return max(seconds - used, 0.0) if waits and elapsed < STARVED * seconds else 0.0
+    return max(seconds / 4 - used, 0.0) if waits and elapsed < STARVED * seconds else 0.0
 
 
 def _serve_locked(handlers: Handlers, lock: Callable[[], None], theirs: socket.socket) -> None:
@@ -231,5 +209,5 @@ def _serve_locked(handlers: Handlers, lock: Callable[[], None], theirs: socket.s
     die_with_parent()
     lock()
     while True:
-        method, _work_seconds, _author, payload = read_frame(connection)
+        method, _work_seconds, _apart, payload = read_frame(connection)
         write_frame(connection, answer_of(handlers, method, payload))

@@ -47,7 +47,7 @@ class Scorer:
     """Asks the scorer process. Calls raise ChildError when the process itself is lost.
 
     `trusting` lets all authors share the worker that does our own work: for a simulation, whose
-    authors are all its own, since a worker for each of them takes longer to fork than to score.
+    authors are all its own, since a worker for each request takes longer to fork than to score.
     """
 
     def __init__(self, child: Child, settings: Rewards, *, trusting: bool = False) -> None:
@@ -95,15 +95,16 @@ class Scorer:
     async def score_external(self, groups: Sequence[Group], seconds: float = math.inf) -> Judged:
         """A verdict for each group of peers, in order, for `seconds` of the scorer at most.
 
-        The groups of an author are scored together, by a worker that has seen nobody else's. Of
+        The groups of an author are scored together, by a worker that sees nothing else. Of
         the seconds one request may take more than is left; nothing is asked when none are.
         """
         verdicts: dict[int, Verdict] = {}
         spent = 0.0
         for author in dict.fromkeys(group.publisher for group in groups):
             places = [place for place, group in enumerate(groups) if group.publisher == author]
-            tenant = None if self._trusting else author
-            batch = _Batch(self._child, self._settings, author=tenant, seconds=seconds - spent)
+            batch = _Batch(
+                self._child, self._settings, apart=not self._trusting, seconds=seconds - spent
+            )
             judged = await batch.score([groups[place] for place in places])
             verdicts.update(zip(places, judged, strict=True))
             spent += batch.spent
@@ -117,20 +118,20 @@ class Scorer:
 
 
 class _Batch:
-    """Groups of one author (None: ours) on their way through the scorer, with what they cost."""
+    """Groups of one author on their way through the scorer, with what they cost."""
 
     def __init__(
         self,
         child: Child,
         settings: Rewards,
         *,
-        author: bytes | None = None,
+        apart: bool = False,
         expect_held_out: bool = False,
         seconds: float = math.inf,
     ) -> None:
         self._child = child
         self._settings = settings
-        self._author = author
+        self._apart = apart
         self._expect_held_out = expect_held_out
         self._seconds = seconds
         self.spent = 0.0
@@ -178,7 +179,7 @@ class _Batch:
         seconds = settings.group_seconds if alone else settings.request_seconds
         timeout = settings.start_seconds + seconds
         try:
-            worked = await self._child.work("score", items, timeout, seconds, self._author)
+            worked = await self._child.work("score", items, timeout, seconds, apart=self._apart)
         except WorkKilled as killed:
             self.spent += killed.seconds
             raise

@@ -110,13 +110,13 @@ async def kills(child: Child, danger: str) -> tuple[list[float], list[float]]:
 
     ended, back = [], []
     for _ in range(KILLS):
-        await child.work("score", item(question.answer), 60, 1.0, author)
+        await child.work("score", item(question.answer), 60, 1.0, apart=True)
         started = time.perf_counter()
         try:
-            await child.work("score", item(danger), 60, 1.0, author)
+            await child.work("score", item(danger), 60, 1.0, apart=True)
         except WorkKilled:
             killed = time.perf_counter()
-        await child.work("score", item(question.answer), 60, 1.0, author)
+        await child.work("score", item(question.answer), 60, 1.0, apart=True)
         ended.append(killed - started)
         back.append(time.perf_counter() - killed)
     return ended, back

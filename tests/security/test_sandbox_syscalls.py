@@ -17,7 +17,7 @@ import pytest
 
 from swarmnode.process import Child, ChildFailed, WorkKilled
 from swarmnode.rewards import landlock, sandbox
-from swarmnode.zygote import AUTHOR_ANSWER_BYTES
+from swarmnode.zygote import APART_ANSWER_BYTES
 from tests.security.sandboxed_attempts import ATTEMPTS, MARKER, MEMORY_BYTES
 
 needs_filter = pytest.mark.skipif(
@@ -243,33 +243,33 @@ def test_a_kill_tells_how_far_the_worker_was(child: Child) -> None:
     assert killed.value.reached == 0
 
 
-def test_each_author_has_a_worker_that_has_seen_nobody_else(child: Child) -> None:
-    async def workers(*authors: bytes | None) -> list[int]:
-        found = [await child.work("process id", None, 60, 1.0, author) for author in authors]
+def test_what_is_asked_apart_is_done_by_a_worker_that_ends_with_its_answer(child: Child) -> None:
+    async def workers(*apart: bool) -> list[int]:
+        found = [await child.work("process id", None, 60, 1.0, apart=each) for each in apart]
         return [worked.value for worked in found]
 
-    own, first, again, second, own_again, third = asyncio.run(
-        workers(None, b"a", b"a", b"b", None, b"a")
-    )
+    own, first, second, own_again = asyncio.run(workers(False, True, True, False))
     assert own == own_again
-    assert first == again
-    assert len({own, first, second, third}) == 4
+    assert len({own, first, second}) == 3
+    for ended in (first, second):
+        with pytest.raises(ProcessLookupError):
+            os.kill(ended, 0)
 
 
-def test_an_authors_worker_can_flood_nobody_with_its_answer(child: Child) -> None:
-    async def answer(author: bytes | None) -> int:
-        return len((await child.work("answer", AUTHOR_ANSWER_BYTES, 60, 1.0, author)).value)
+def test_a_worker_apart_can_flood_nobody_with_its_answer(child: Child) -> None:
+    async def answer(*, apart: bool) -> int:
+        worked = await child.work("answer", APART_ANSWER_BYTES, 60, 1.0, apart=apart)
+        return len(worked.value)
 
     with pytest.raises(WorkKilled):
-        asyncio.run(answer(b"a"))
-    assert asyncio.run(answer(None)) == AUTHOR_ANSWER_BYTES
+        asyncio.run(answer(apart=True))
+    assert asyncio.run(answer(apart=False)) == APART_ANSWER_BYTES
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere elapsed seconds are told")
 def test_what_work_costs_is_told_in_cpu_seconds(child: Child) -> None:
     async def cost(method: str, payload: object) -> float:
-        await child.work("echo", None, 60, 1.0, b"a")
-        return (await child.work(method, payload, 60, 30.0, b"a")).seconds
+        return (await child.work(method, payload, 60, 30.0, apart=True)).seconds
 
     assert asyncio.run(cost("sleep", 0.3)) < 0.1
     assert 0.2 < asyncio.run(cost("spin", 0.3)) < 0.5

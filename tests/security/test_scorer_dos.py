@@ -240,7 +240,7 @@ def test_a_kill_takes_about_a_second_at_most_and_the_next_batch_follows_at_once(
         async with loop_lag() as lags:
             started = time.perf_counter()
             with pytest.raises(WorkKilled) as ended:
-                await dangerous.work("score", [item], 60, Rewards().request_seconds, PUBLIC_KEY)
+                await dangerous.work("score", [item], 60, Rewards().request_seconds, apart=True)
             killed = time.perf_counter()
             honest = [group_of(question, [question.answer])] * 64
             verdicts = (await scorer.score_external(honest)).verdicts
