@@ -35,6 +35,8 @@ from swarmnode.tasks.reasoning_gym_source import (
 
 CACHED_DATASETS = 64
 RIGHT = 0.99
+ANSWER_BYTES = 4096
+"""No verifier reads a longer answer, so that no question may have one."""
 
 _Kept = Callable[[Mapping[str, Any]], Mapping[str, object]]
 KEPT: Mapping[str, _Kept] = MappingProxyType(
@@ -82,8 +84,10 @@ class NativeSource:
                 return None
             text, answer = entry["question"], entry["answer"]
             metadata = KEPT[self.task](entry["metadata"]) if self.task in KEPT else {}
+            if not isinstance(answer, str) or len(answer.encode()) > ANSWER_BYTES:
+                return None
             # Last, since some scorers change the entry.
-            if not isinstance(answer, str) or not _pays(dataset, entry):
+            if not _pays(dataset, entry):
                 return None
         return Draft(text, answer, metadata)
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from swarmnode.rewards import verify
+from swarmnode.rewards.verifiers import GRID_BYTES
 from swarmnode.tasks import ENABLED, REFUSED, native
 
 SEED = 2**62 + 77
@@ -67,6 +69,19 @@ def test_what_depends_on_the_process_is_never_taken_for_an_index_without_a_quest
     monkeypatch.setattr(native, "_dataset", lambda task, seed: Failing(error))
     with pytest.raises(type(error)):
         native.NativeSource("maze").draft(SEED, 4)
+
+
+def test_no_question_has_an_answer_that_no_verifier_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Long(Listed):
+        def __getitem__(self, index: int) -> dict[str, Any]:
+            return {"question": "?", "answer": "é" * index, "metadata": {}}
+
+    monkeypatch.setattr(native, "_dataset", lambda task, seed: Long(1.0))
+    longest = GRID_BYTES // 2
+    draft = native.NativeSource("ab").draft(SEED, longest)
+    assert draft is not None
+    assert verify("ab", draft.answer, draft.metadata, draft.answer) == 1.0
+    assert native.NativeSource("ab").draft(SEED, longest + 1) is None
 
 
 @pytest.mark.parametrize("task", ["futoshiki", "sokoban", "quantum_lock"])
