@@ -1,6 +1,7 @@
 """How far answers get that solve nothing: the published baseline of each task and level.
 
-The figures are written by `python -m tests.benchmarks.task_attack`; docs/tasks.md explains them.
+The figures are written by `python -m tests.benchmarks.task_attack` for the paper's nine tasks and
+by `tests.benchmarks.reward_table` for the others; docs/tasks.md explains them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from importlib import resources
 def baseline(task: str, level: str) -> float | None:
     """Success in [0, 1] of the best constant answer or shallow rule; None where none was measured.
 
-    Only the paper's nine tasks at levels easy and paper were measured.
+    Of the paper's nine tasks rules that learn from other questions were tried as well.
     """
     return _baselines().get(f"{task}:{level}")
 

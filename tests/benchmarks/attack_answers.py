@@ -23,7 +23,9 @@ STRINGS = (
     *("[]", "[[]]", "()", "{}", "...", "?", "answer", "The answer is 1", "I don't know", "¬", "∨"),
     *("[[0, 1], [1, 0]]", "0 0\n0 0", "<answer></answer>", "<answer>0</answer>", "9" * 300),
 )
-ARITHMETIC_IS_THE_TASK = frozenset({"basic_arithmetic", "decimal_arithmetic"})
+ARITHMETIC_IS_THE_TASK = frozenset(
+    {"basic_arithmetic", "decimal_arithmetic", "chain_sum", "decimal_chain_sum"}
+)
 
 
 def constants(task: str, answers: Sequence[str]) -> list[str]:

@@ -62,8 +62,8 @@ class Finding:
 def attack(catalogue: Catalogue, task: str, level: str) -> Finding:
     """Search and measure for one level."""
     instances = _sample(catalogue, task, level)
-    searched = [one for one in instances if not _is_measured(one)]
-    measured = [one for one in instances if _is_measured(one)][:MEASURED_QUESTIONS]
+    searched = [one for one in instances if not is_measured(one)]
+    measured = [one for one in instances if is_measured(one)][:MEASURED_QUESTIONS]
     known, tried = searched[:-SEARCH_QUESTIONS], searched[-SEARCH_QUESTIONS:]
     pairs = [(one.question.text, one.question.answer) for one in known]
     return Finding(
@@ -72,8 +72,8 @@ def attack(catalogue: Catalogue, task: str, level: str) -> Finding:
         distinct=len({one.question.text for one in instances}),
         question_lengths=_lengths([one.question.text for one in instances]),
         answer_lengths=_lengths([one.question.answer for one in instances]),
-        constant=_best(_fixed(task, [answer for _, answer in pairs]), tried, measured),
-        heuristic=_best(heuristics(task, pairs), tried, measured),
+        constant=best(fixed_answers(task, [answer for _, answer in pairs]), tried, measured),
+        heuristic=best(heuristics(task, pairs), tried, measured),
     )
 
 
@@ -87,7 +87,8 @@ def _sample(catalogue: Catalogue, task: str, level: str) -> list[Instance]:
     return found
 
 
-def _is_measured(instance: Instance) -> bool:
+def is_measured(instance: Instance) -> bool:
+    """Whether a question belongs to the half that success is measured on."""
     return hashlib.sha256(instance.question.text.encode()).digest()[0] % 2 == 0
 
 
@@ -96,7 +97,9 @@ def _lengths(texts: Sequence[str]) -> str:
     return f"{min(lengths)}, {sum(lengths) / len(lengths):.0f}, {max(lengths)}"
 
 
-def _fixed(task: str, answers: Sequence[str]) -> dict[str, Heuristic]:
+def fixed_answers(task: str, answers: Sequence[str]) -> dict[str, Heuristic]:
+    """Rules that answer the same to every question, by a short form of it."""
+
     def always(answer: str) -> Heuristic:
         return lambda _: answer
 
@@ -107,16 +110,17 @@ def _shown(answer: str) -> str:
     return " / ".join(answer[:40].split("\n"))
 
 
-def _best(
+def best(
     rules: Mapping[str, Heuristic], tried: Sequence[Instance], measured: Sequence[Instance]
 ) -> Attack:
     """The best on the measured half among the finalists of those that were tried."""
-    finalists = sorted(rules, key=lambda name: -_success(rules[name], tried))[:FINALISTS]
-    found = [Attack(name, _success(rules[name], measured)) for name in finalists]
+    finalists = sorted(rules, key=lambda name: -success(rules[name], tried))[:FINALISTS]
+    found = [Attack(name, success(rules[name], measured)) for name in finalists]
     return max(found, key=lambda one: one.success)
 
 
-def _success(rule: Heuristic, instances: Sequence[Instance]) -> float:
+def success(rule: Heuristic, instances: Sequence[Instance]) -> float:
+    """The share of questions that a rule answers rightly."""
     return sum(_is_right(rule, instance) for instance in instances) / len(instances)
 
 
@@ -155,7 +159,7 @@ def _refused_table() -> str:
     return "\n".join(["| task | reason |", "|---|---|", *rows])
 
 
-def _between(page: str, name: str, body: str) -> str:
+def between(page: str, name: str, body: str) -> str:
     """The page with the text between the markers of `name` replaced."""
     start, end = f"<!-- {name}: start -->\n", f"<!-- {name}: end -->"
     before, _, rest = page.partition(start)
@@ -172,9 +176,10 @@ def main() -> None:
         found = attack(catalogue, task, level)
         findings.append(found)
         print(f"{task}:{level} {found.constant} {found.heuristic}", flush=True)
-    page = _between(PAGE.read_text("utf-8"), "task_attack", _levels_table(findings))
-    PAGE.write_text(_between(page, "refused", _refused_table()), "utf-8")
-    baselines = {f"{one.task}:{one.level}": round(one.baseline, 4) for one in findings}
+    page = between(PAGE.read_text("utf-8"), "task_attack", _levels_table(findings))
+    PAGE.write_text(between(page, "refused", _refused_table()), "utf-8")
+    baselines = json.loads(BASELINES.read_text("utf-8"))
+    baselines |= {f"{one.task}:{one.level}": round(one.baseline, 4) for one in findings}
     BASELINES.write_text(json.dumps(baselines, indent=2) + "\n", "utf-8")
 
 

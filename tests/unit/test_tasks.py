@@ -5,6 +5,7 @@ from __future__ import annotations
 import decimal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -160,8 +161,24 @@ def test_names_and_baselines_are_known_without_reasoning_gym() -> None:
 
 
 def test_every_level_has_a_published_baseline_and_easy_ones_are_at_most_a_tenth() -> None:
-    for task, level in NINE:
+    for task, level in [*NINE, *((task, DEFAULT) for task in ENABLED)]:
         success = baseline(task, level)
-        assert success is not None
+        assert success is not None, task
         assert level != EASY or success <= 0.1, (task, success)
-    assert baseline("gcd", DEFAULT) is None
+    assert baseline("gcd", EASY) is None
+
+
+def test_the_published_table_of_rewards_has_every_level_and_pays_right_answers_in_full() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text(encoding="utf-8")
+    table = page.partition("reward_table: start -->")[2].partition("<!-- reward_table: end")[0]
+    rows = [line.strip("| \n").split(" | ") for line in table.strip().splitlines()[2:]]
+    levels = {f"{task}:{level}" for task, level in NINE} | {f"{one}:{DEFAULT}" for one in ENABLED}
+    assert {name for name, *_ in rows} == levels
+    assert {right for *_, right in rows} == {"1.000"}
+
+
+def test_nothing_that_solves_nothing_is_right_mostly_but_at_the_one_level_that_says_so() -> None:
+    """docs/decisions/0005: the paper's propositional_logic pays for what is copied."""
+    levels = [*NINE, *((task, DEFAULT) for task in ENABLED)]
+    mostly = {pair for pair in levels if (baseline(*pair) or 0.0) > 0.75}
+    assert mostly == {("propositional_logic", "paper")}
