@@ -92,10 +92,15 @@ def _bounded(attack: AttackName, attackers: int, *defences: Defence) -> list[Lab
 
 
 def _flood(keys: int) -> list[LabArm]:
-    bare = LabArm("sybil", keys, "by keys", DEFENCES["bare"], by_keys_alone, beside="bare")
-    return [bare, *_bounded("sybil", keys, "default")]
+    bare = (FIVE, *DEFENCES["bare"])
+    return [
+        LabArm("sybil", keys, "by keys", bare, by_keys_alone, beside="bare"),
+        LabArm("sybil", keys, "default", (FIVE,)),
+    ]
 
 
+FIVE = "simulation.nodes=5"
+"""Each has four honest peers, against which keys are counted."""
 GAMEABLE = (*TASKS, f"{LOOPHOLE_TASK}:paper")
 STRICT = (*TASKS, f"{LOOPHOLE_TASK}:easy")
 ROOMY = "policy.max_new_tokens=128"

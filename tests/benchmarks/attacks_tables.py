@@ -86,7 +86,7 @@ def dropped(rows: Rows) -> str:
     lines = []
     for arm in ARMS:
         some, none = rows_of(arm, rows), rows_of(nobody(arm.beside), rows)
-        if arm.attackers and some and none:
+        if arm.attackers and arm.attack != "sybil" and some and none:
             lines.append((arm.attack, str(arm.attackers), arm.defence, _reasons(some, none)))
     return table(("attack", "attackers", "defence", "more dropped than without, a run"), lines)
 

@@ -161,9 +161,10 @@ def test_an_eclipse_is_broken_by_asking_peers(runs: Runs) -> None:
     assert mean(runs["eclipse, DHT"], "attack/groups") > 0.5
 
 
-def test_slow_senders_cost_rounds_no_time(runs: Runs) -> None:
+def test_slow_senders_cost_rounds_no_time_and_hide_nobody_elses_groups(runs: Runs) -> None:
     ends = {name: max(report.clock_seconds for report in runs[name]) for name in runs}
     assert ends["slow"] - ends["nobody"] < 5.0
+    assert of_honest(runs["slow"]) > 0.0
 
 
 def test_many_keys_behind_one_prefix_get_less_than_machines_would(runs: Runs) -> None:
