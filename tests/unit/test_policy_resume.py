@@ -130,7 +130,10 @@ def test_what_is_no_json_value_is_refused_before_anything_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("damages", [200, pytest.param(500, marks=pytest.mark.real)])
+@pytest.mark.parametrize(
+    "damages",
+    [200, pytest.param(500, marks=[pytest.mark.real, pytest.mark.timeout(3600)])],
+)
 def test_damaged_checkpoints_are_all_detected_and_the_previous_one_loads(
     tmp_path: Path, damages: int
 ) -> None:
