@@ -9,7 +9,7 @@ import typer
 
 from swarmnode.cli.exits import Exit, Mistake
 from swarmnode.cli.loading import load
-from swarmnode.cli.options import AcceptRisk, Announce, Assignments, Config, Listen
+from swarmnode.cli.options import Announce, Assignments, Config, Listen
 
 
 def bootstrap(
@@ -19,7 +19,6 @@ def bootstrap(
     ] = None,
     listen: Listen = None,
     announce: Announce = None,
-    accept_risk: AcceptRisk = False,
     assignment: Assignments = None,
     config: Config = None,
 ) -> None:
@@ -28,11 +27,12 @@ def bootstrap(
     It prints the address that goes into a swarm file, or behind `swarmnode run`.
     """
     flags: dict[str, object] = {"network.listen": listen, "network.announce": announce}
-    from swarmnode.cli.opening import check_openness, check_p2pd, opened_home
+    from swarmnode.cli.opening import check_p2pd, opened_home, openness
 
     settings = load(config, assignment or [], flags)
-    check_openness(settings, accept_risk=accept_risk)
     check_p2pd()
+    if opens := openness(settings):
+        sys.stderr.write(f"open: {opens}\n")
     with opened_home() as (home, identity):
         from swarmnode.api.status import SocketError
         from swarmnode.bootstrapping import BootstrapError, serve

@@ -53,18 +53,10 @@ def opened_home(folder: Path | None = None) -> Iterator[tuple[Home, Identity]]:
         yield home, identity
 
 
-def check_openness(settings: Settings, *, accept_risk: bool) -> None:
-    """Refuse to be open to strangers unless the user said that they know.
-
-    Raises Mistake.
-    """
+def openness(settings: Settings) -> str:
+    """What the settings open beyond this machine, in one line to be shown; "" for nothing."""
     network = settings.network
     opens = [f"listening on {address}" for address in network.open_addresses]
-    opens += ["offering itself to strangers (--public)"] if network.public else []
-    opens += ["relaying strangers' connections (network.relay)"] if network.relay else []
-    if opens and not accept_risk:
-        raise Mistake(
-            f"{' and '.join(opens)} lets anybody who reaches this machine send it records; what "
-            "they send is verified, and docs/security.md says what is not covered yet. Give "
-            "--accept-risk to go on, or leave it out to stay on this machine"
-        )
+    opens += ["offering itself to strangers"] if network.public else []
+    opens += ["relaying strangers' connections"] if network.relay else []
+    return f"{', '.join(opens)}; docs/security.md says what holds" if opens else ""

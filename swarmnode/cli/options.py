@@ -14,9 +14,6 @@ Listen = Annotated[
 Announce = Annotated[
     list[str] | None, typer.Option(help="Address that others are told to dial; repeatable.")
 ]
-AcceptRisk = Annotated[
-    bool, typer.Option("--accept-risk", help="Needed to be open beyond this machine.")
-]
 MixText = Annotated[
     str | None, typer.Option(help="Local and external groups a round trains on, such as 4/4.")
 ]

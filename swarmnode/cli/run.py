@@ -12,7 +12,7 @@ import typer
 
 from swarmnode.cli.exits import Exit, Mistake
 from swarmnode.cli.loading import load
-from swarmnode.cli.options import AcceptRisk, Announce, Assignments, Config, Listen, MixText, Tasks
+from swarmnode.cli.options import Announce, Assignments, Config, Listen, MixText, Tasks
 
 if TYPE_CHECKING:
     from swarmnode.config.settings import Settings
@@ -36,7 +36,6 @@ def run(
     public: Annotated[
         bool, typer.Option("--public", help="Offer this node to strangers; see docs/join.md.")
     ] = False,
-    accept_risk: AcceptRisk = False,
     mix: MixText = None,
     task: Tasks = None,
     level: Annotated[str | None, typer.Option(help="Level of tasks that name none.")] = None,
@@ -82,10 +81,9 @@ def run(
     }
     if seed is not None and not solo:
         raise Mistake("--seed is for --solo; a swarm cannot be the same again")
-    from swarmnode.cli.opening import check_openness, check_p2pd, opened_home
+    from swarmnode.cli.opening import check_p2pd, opened_home
 
     settings = load(config, assignment or [], flags)
-    check_openness(settings, accept_risk=accept_risk)
     if not solo:
         check_p2pd()
     with opened_home(out) as (home, identity):
@@ -140,6 +138,7 @@ def _run(
 
 
 def _greet(plan: Plan) -> None:
+    from swarmnode.cli.opening import openness
     from swarmnode.home import Home
     from swarmnode.keys import peer_id_of
 
@@ -147,9 +146,12 @@ def _greet(plan: Plan) -> None:
     prefix = "" if usual else f"SWARMNODE_HOME={shlex.quote(str(plan.home.path))} "
     where = "on its own" if plan.solo else f"swarm {plan.swarm.rules.name!r}"
     identity = "" if plan.solo else f"identity  {peer_id_of(plan.identity.public_key)}\n"
+    opens = "" if plan.solo else openness(plan.settings)
+    opens = f"open      {opens}\n" if opens else ""
     sys.stdout.write(
         f"home      {plan.home.path}\n{identity}"
         f"training  {where}: {', '.join(task for task, _ in plan.settings.tasks.pairs)}\n"
+        f"{opens}"
         f"Another terminal shows what it does: {prefix}swarmnode status. Ctrl-C ends it in order.\n"
     )
     sys.stdout.flush()

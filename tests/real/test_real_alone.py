@@ -199,7 +199,7 @@ def test_a_node_without_any_inbound_route_supplies_groups_to_three_others_throug
 ) -> None:
     # The others share nothing, so that what they train on is that node's.
     with namespace(), place(tmp_path) as here:
-        opened = ("--listen", f"/ip4/{OUTSIDE}/tcp/0", "--accept-risk")
+        opened = ("--listen", f"/ip4/{OUTSIDE}/tcp/0")
         _, address = here.bootstrap("bootstrap", *opened)
         quiet = ("--set", 'rounds.share="none"')
         others = [here.run(name, address, *opened, *quiet) for name in ("0", "1", "2")]

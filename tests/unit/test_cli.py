@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from swarmnode.cli import main
+from swarmnode.cli.opening import openness
+from swarmnode.config.settings import load_settings
 from swarmnode.home import Home
 
 
@@ -78,6 +80,24 @@ def test_a_mistake_gives_one_line_and_its_exit_code(
     assert shown.out == ""
 
 
+@pytest.mark.parametrize(
+    ("assignments", "told"),
+    [
+        ([], ""),
+        (['network.listen=["/ip4/127.0.0.1/tcp/4001", "/ip6/::1/tcp/4001"]'], ""),
+        (['network.listen=["/ip4/0.0.0.0/tcp/4001"]'], "listening on /ip4/0.0.0.0/tcp/4001;"),
+        (["network.public=true"], "offering itself to strangers;"),
+        (["network.relay=true"], "relaying strangers' connections;"),
+    ],
+)
+def test_what_is_open_beyond_this_machine_is_told_and_refused_nowhere(
+    assignments: list[str], told: str
+) -> None:
+    line = openness(load_settings(assignments=assignments))
+    assert line.startswith(told)
+    assert bool(line) == bool(told)
+
+
 ADDRESS = "/ip4/192.0.2.7/tcp/4001/p2p/12D3KooWJC2FpPvy3FA4EdmWMnLNSU6ukUgGABhkPxWscXSQYhAG"
 
 
@@ -97,10 +117,7 @@ ADDRESS = "/ip4/192.0.2.7/tcp/4001/p2p/12D3KooWJC2FpPvy3FA4EdmWMnLNSU6ukUgGABhkP
         ("run strangers", 3, "there are: friends"),
         ("run absent.toml", 3, "absent.toml cannot be read"),
         ("run friends --task bf:easy", 2, "does not ask bf:easy; leave --task out"),
-        ("run --listen /ip4/0.0.0.0/tcp/4001", 2, "listening on /ip4/0.0.0.0/tcp/4001 lets"),
-        ("run --public", 2, "offering itself to strangers (--public) lets"),
-        ("run --set network.relay=true", 2, "Give --accept-risk"),
-        ("bootstrap --listen /ip6/::/tcp/4001", 2, "Give --accept-risk"),
+        ("run --accept-risk", 2, "--accept-risk"),
         ("bootstrap strangers", 3, "there are: friends"),
         ("bootstrap --config absent.toml", 3, "absent.toml cannot be read"),
         ("swarm new x --task base_conversoin", 2, "did you mean 'base_conversion'?"),
