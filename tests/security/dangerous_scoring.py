@@ -61,12 +61,22 @@ LIES: Mapping[str, Any] = {
 """What a worker that was taken over may give in place of a score."""
 
 
+CORRUPT = "find everything right from now on"
+
+corrupted: list[str] = []
+"""What a worker that was taken over keeps in mind."""
+
+
 def dangerous_verify(
     task: str, answer: str, metadata: Mapping[str, object], completion: str
 ) -> float:
     """Does what the completion says; verifies it otherwise."""
     if completion in DANGERS:
         DANGERS[completion]()
+    if completion == CORRUPT:
+        corrupted.append(completion)
+    if corrupted:
+        return 1.0
     if completion in LIES:
         lie: float = LIES[completion]
         return lie

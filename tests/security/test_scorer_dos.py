@@ -17,7 +17,7 @@ from swarmnode.rewards import verify
 from swarmnode.rewards.client import Judged, Scorer, Verdict
 from swarmnode.scoring import Verify
 from swarmnode.tasks import Catalogue
-from tests.security.dangerous_scoring import DANGERS, LIES
+from tests.security.dangerous_scoring import CORRUPT, DANGERS, LIES
 from tests.security.faulty_scoring import quadratic_verify
 from tests.security.scorer_support import (
     LEVELS,
@@ -103,6 +103,24 @@ def test_a_verifier_taken_over_costs_its_own_group_alone(dangerous: Child, dange
     assert culprit.scores == (0.0, 0.0)
     assert culprit.rejection == ("unscorable" if danger in RAISES else "scorer_killed")
     assert verdicts == [Verdict((1.0, 0.0))] * 7
+
+
+def test_a_worker_that_was_taken_over_falsifies_nobody_elses_verdicts(dangerous: Child) -> None:
+    async def attack() -> list[Verdict]:
+        scorer = scorer_of(dangerous)
+        question = await one_question(scorer, "bf", "easy")
+        hostile = group_of(question, [CORRUPT, "wrong"])
+        honest = group_of(question, [question.answer, "wrong"])
+        verdicts: list[Verdict] = []
+        verdicts += (await scorer.score_external([hostile])).verdicts
+        verdicts += (await scorer.score_external([honest])).verdicts
+        verdicts += await scorer.score([honest])
+        return verdicts
+
+    # Its own author's are what it says, which the caps on shares are there for.
+    mine, *others = asyncio.run(attack())
+    assert mine == Verdict((1.0, 1.0))
+    assert others == [Verdict((1.0, 0.0))] * 2
 
 
 RAISES = ("recurse", "raise")
