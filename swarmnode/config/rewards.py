@@ -31,9 +31,9 @@ class Rewards(Section):
     scored 0 and named."""
 
     completion_cpu_seconds: float = Field(default=0.05, gt=0, le=60)
-    """CPU seconds that one completion may take before it ends the scorer's worker. A completion
-    takes about 0.0001 s at most on a laptop; nobody is blamed where right answers take too long
-    too."""
+    """CPU seconds that one completion may take before it ends the scorer's worker. The
+    dearest answer takes about 0.001 s on a laptop; nobody is blamed where right answers take too
+    long as well."""
 
     prefix_share: float = Field(default=0.1, gt=0, le=1)
     """Share of one core that the groups of peers from one address prefix may take to be scored,
