@@ -3,7 +3,8 @@
 Knows no network: bytes come in with the id of the peer that delivered them ("" for the DHT and for
 ourselves). Evicted first is what belongs to whoever gave most: the oldest of its author beyond
 PER_AUTHOR; when all is full, what expires first among the announcements of the deliverer with the
-most. Beside that it sees whose clocks differ from ours. Source: network.md §4.
+most, at the address prefix with the most. Beside that it sees whose clocks differ from ours.
+Source: network.md §4.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from __future__ import annotations
 import hashlib
 import random
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
 from swarmnode.clock import Clock
 from swarmnode.keys import peer_id_of
+from swarmnode.prefixes import own_prefix
 from swarmproto import Announcement, WireError, open_announcement
 
 COUNT_MAX: Final = 4096
@@ -48,11 +50,14 @@ class Known:
         *,
         count_max: int = COUNT_MAX,
         bytes_max: int = BYTES_MAX,
+        prefix_of: Callable[[str], str] = own_prefix,
     ) -> None:
+        """`prefix_of` gives the address prefix of a deliverer, by its id."""
         self._swarm_id = swarm_id
         self._clock = clock
         self._count_max = count_max
         self._bytes_max = bytes_max
+        self._prefix_of = prefix_of
         self._entries: dict[tuple[bytes, bytes], KnownAnnouncement] = {}
         self._places: dict[bytes, tuple[bytes, bytes]] = {}
         self._bytes = 0
@@ -97,21 +102,20 @@ class Known:
     ) -> Sequence[KnownAnnouncement]:
         """At most `count` fresh ones, whose bundle ids are not in `without`: a random choice.
 
-        Deliverers take turns, so none fills the sample while others have something; and each
-        author's newest comes before anybody's second newest, since the older ones are known.
+        The deliverers' address prefixes take turns, and so do the deliverers at each, so that none
+        fills the sample while others have something; and each author's newest comes before
+        anybody's second newest, since the older ones are known.
         """
         self._drop_expired(self._clock.now())
         piles: dict[str, list[KnownAnnouncement]] = defaultdict(list)
         for entry in self._entries.values():
             if entry.announcement.bundle_id not in without:
                 piles[entry.delivered_by].append(entry)
-        turns = [_newest_last(pile, rng) for pile in piles.values()]
-        chosen: list[KnownAnnouncement] = []
-        while turns and len(chosen) < count:
-            rng.shuffle(turns)
-            chosen.extend(pile.pop() for pile in turns[: count - len(chosen)])
-            turns = [pile for pile in turns if pile]
-        return chosen
+        near: dict[str, list[list[KnownAnnouncement]]] = defaultdict(list)
+        for deliverer, pile in piles.items():
+            near[self._prefix_of(deliverer)].append(_newest_last(pile, rng))
+        of_prefixes = [_in_turns(each, rng, count)[::-1] for each in near.values()]
+        return _in_turns(of_prefixes, rng, count)
 
     def authors(self) -> set[bytes]:
         """Public keys of those who are heard of."""
@@ -142,7 +146,10 @@ class Known:
             self._drop_expired(now)
         while self._full():
             given = Counter(entry.delivered_by for entry in self._entries.values())
-            most = max(given, key=lambda peer: given[peer])
+            near = Counter[str]()
+            for deliverer, count in given.items():
+                near[self._prefix_of(deliverer)] += count
+            most = max(given, key=lambda peer: (near[self._prefix_of(peer)], given[peer]))
             places = [at for at, entry in self._entries.items() if entry.delivered_by == most]
             self._evict(min(places, key=lambda at: self._entries[at].announcement.expires))
 
@@ -177,6 +184,19 @@ class Known:
 def _held_bytes(announcement: Announcement) -> int:
     texts = len(announcement.encoded) + sum(map(len, announcement.holders))
     return 1024 + texts + 96 * len(announcement.groups)
+
+
+def _in_turns(
+    piles: Sequence[list[KnownAnnouncement]], rng: random.Random, count: int
+) -> list[KnownAnnouncement]:
+    """At most so many, one from the end of each pile before a second from any."""
+    turns = [pile for pile in piles if pile]
+    chosen: list[KnownAnnouncement] = []
+    while turns and len(chosen) < count:
+        rng.shuffle(turns)
+        chosen.extend(pile.pop() for pile in turns[: count - len(chosen)])
+        turns = [pile for pile in turns if pile]
+    return chosen
 
 
 def _newest_last(pile: Sequence[KnownAnnouncement], rng: random.Random) -> list[KnownAnnouncement]:

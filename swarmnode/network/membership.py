@@ -81,7 +81,7 @@ class Membership:
         self.doors = doors
         self.fetched = BytesByPeer()
         """Bytes of bundles that came, by the peer that served them."""
-        self.known = Known(belonging.swarm_id, clock)
+        self.known = Known(belonging.swarm_id, clock, prefix_of=doors.whereabouts.prefix_of)
         self.shelf = Shelf(clock, quota_bytes=OWN_QUOTA_BYTES)
         self.saved = SavedPeers(belonging.saved_peers)
         self.book = DialBook()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from typing import Any
 
 from swarmnode.keys import peer_id_of
 from swarmnode.network.known import PER_AUTHOR, Known
+from swarmnode.prefixes import own_prefix
 from swarmproto import open_announcement, public_key_of
 from tests.unit.network_made import NOW, SWARM, announcement, bundle, private_key
 from tests.unit.network_time import FixedClock
@@ -17,7 +19,7 @@ def made(number: int, *, sequence: int = 1, created: float = NOW, life: float = 
     return announcement(key, bundle(key, sequence=sequence), created=created, life=life)
 
 
-def known(clock: FixedClock | None = None, **limits: int) -> Known:
+def known(clock: FixedClock | None = None, **limits: Any) -> Known:
     return Known(SWARM, clock or FixedClock(), **limits)
 
 
@@ -165,3 +167,19 @@ def test_each_authors_newest_comes_before_anybodys_second_newest() -> None:
         assert {announced.created for announced in newest} == {int((NOW + 4) * 1000)}
         assert len({announced.public_key for announced in newest}) == 3
         assert entries[3].announcement.created == int((NOW + 3) * 1000)
+
+
+def near_or_far(peer: str) -> str:
+    return "203.0.113.0/24" if peer.startswith("sybil") else own_prefix(peer)
+
+
+def test_fifty_deliverers_at_one_address_take_one_turn_and_lose_their_own_first() -> None:
+    here = known(count_max=40, prefix_of=near_or_far)
+    for number in range(1, 9):
+        here.learn(made(number), "honest")
+    for number in range(10, 60):
+        here.learn(made(number), f"sybil {number}")
+    by = Counter(entry.delivered_by[:5] for entry in here.sample(10, random.Random(0)))
+    assert by == {"hones": 5, "sybil": 5}
+    everything = Counter(entry.delivered_by[:5] for entry in here.sample(99, random.Random(0)))
+    assert everything == {"hones": 8, "sybil": 32}
