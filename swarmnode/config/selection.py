@@ -64,8 +64,9 @@ class Selection(Section):
     """Groups fetched and scored in one look at most."""
 
     pool_groups: int = Field(default=12, ge=1, le=4096)
-    """Groups that the pool holds at most; the peer with the most loses its oldest first. More give
-    the filter a wider choice of older groups; nothing is fetched while the pool is full."""
+    """Groups that the pool holds at most; the address prefix with the most, and of it the peer with
+    the most, loses its oldest first. More give the filter a wider choice of older groups; while the
+    pool is full only those are fetched that take a place of a prefix with more than its share."""
 
     pool_age_seconds: float = Field(default=600.0, gt=0)
     """Age, counted from its scoring, at which a group leaves the pool."""

@@ -220,8 +220,7 @@ def test_known_announcements_take_9_mib_at_most_however_many_groups_they_have(
     announcements = [_announcement(number, groups) for number in range(1, COUNT_MAX // part * 2)]
     tracemalloc.start()
     try:
-        limits = {"count_max": COUNT_MAX // part, "bytes_max": BYTES_MAX // part}
-        known = Known(SWARM, FixedClock(), **limits)
+        known = Known(SWARM, FixedClock(), count_max=COUNT_MAX // part, bytes_max=BYTES_MAX // part)
         for each in announcements:
             known.learn(bytes(bytearray(each)), "")
         held, _ = tracemalloc.get_traced_memory()
