@@ -245,7 +245,7 @@ def test_a_question_that_takes_too_long_with_right_answers_too_is_not_held_again
         ("lift the limit and hang", "time"),
         ("exit", "died"),
         ("crash", "died"),
-        ("allocate", "died"),
+        ("allocate", "died or cpu"),  # whichever runs out first
     ],
 )
 def test_a_kill_takes_about_a_second_at_most_and_the_next_batch_follows_at_once(
@@ -263,7 +263,7 @@ def test_a_kill_takes_about_a_second_at_most_and_the_next_batch_follows_at_once(
             honest = [group_of(question, [question.answer])] * 64
             verdicts = (await scorer.score_external(honest)).verdicts
             recovered = time.perf_counter()
-        assert ended.value.cause == cause
+        assert ended.value.cause in cause.split(" or ")
         assert killed - started <= KILL_SECONDS
         assert recovered - killed <= RECOVERY_SECONDS
         assert verdicts == [Verdict((1.0,))] * 64
