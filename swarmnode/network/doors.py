@@ -19,8 +19,9 @@ from swarmnode.network.allowance import Allowance, Rate
 from swarmnode.network.whereabouts import Whereabouts
 
 MIB: Final = 1024 * 1024
-RUDE_MESSAGES: Final = 20
-"""Turned away of one peer between two looks, a second apart: an honest node sends fewer in all."""
+RUDE_MESSAGES: Final = 10
+"""Turned away of one peer between two looks, a quarter of a second apart: an honest node sends
+fewer in all. Of one that is refused already any is too many."""
 HANG_UP_SECONDS: Final = 60.0
 REFUSED_MAX: Final = 4096
 TURNED_AWAY_REMEMBERED: Final = 1024
@@ -88,7 +89,7 @@ class Doors:
         if why in ("refused", "peer") and (
             peer_id in self._rude or len(self._rude) < TURNED_AWAY_REMEMBERED
         ):
-            self._rude[peer_id] += 1
+            self._rude[peer_id] += RUDE_MESSAGES if why == "refused" else 1
         self._turned_away[peer_id] = self._turned_away.get(peer_id, 0) + 1
         self._turned_away.move_to_end(peer_id)
         if len(self._turned_away) > TURNED_AWAY_REMEMBERED:

@@ -57,7 +57,7 @@ OWN_ADDRESSES: Final = 4
 HEARD_AT_ONCE: Final = 8
 FETCH_SECONDS: Final = 10.0
 OFFER_SECONDS: Final = 10.0
-RUDE_LOOK_SECONDS: Final = 1.0
+RUDE_LOOK_SECONDS: Final = 0.25
 
 
 class Membership:

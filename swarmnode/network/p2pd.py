@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
+import shutil
 import signal
 import sys
 import time
@@ -37,6 +38,8 @@ from swarmnode.network.p2pd_files import SOCKET_PREFIX, identity_file, socket_fo
 from swarmnode.network.ports import PortsHeld, StartFailed, hold_ports
 from swarmnode.network.sealing import Sealing
 
+NICENESS: Final = 5
+"""Of p2pd beyond our own."""
 STARTUP_SECONDS: Final = 60.0
 CONTROL_SECONDS: Final = 5.0
 PROBE_SECONDS: Final = 4.0
@@ -277,10 +280,12 @@ class Daemon:
 
 
 async def _spawn(flags: Sequence[str]) -> asyncio.subprocess.Process:
-    # Not in our process group, so that an interrupt at the terminal is ours alone to handle; and
-    # with an environment that has nothing of ours.
+    # Not in our process group, so that an interrupt at the terminal is ours alone to handle; with
+    # an environment that has nothing of ours; and after training, where strangers keep it busy.
+    nice = shutil.which("nice")
     try:
         return await asyncio.create_subprocess_exec(
+            *([nice, "-n", str(NICENESS)] if nice else []),
             checked_p2pd(),
             *flags,
             stdin=asyncio.subprocess.DEVNULL,

@@ -17,7 +17,7 @@ import pytest
 from swarmnode.network import p2pd
 from swarmnode.network.hivemind_calls import PendingCalls
 from swarmnode.network.hivemind_dht import HivemindPeer
-from swarmnode.network.p2pd import PROBE_SECONDS, arguments
+from swarmnode.network.p2pd import NICENESS, PROBE_SECONDS, arguments
 from swarmnode.network.p2pd_files import socket_folder, sweep
 from swarmnode.network.ports import StartFailed, hold_ports
 from tests.unit.dht_support import order, peers, run
@@ -212,5 +212,15 @@ def test_by_default_p2pd_listens_on_this_machine_alone(tmp_path: Path) -> None:
             sockets = psutil.Process(peer.process_id).net_connections("inet")
             hosts = {each.laddr.ip for each in sockets}
             assert hosts == {"127.0.0.1"}
+
+    run(scenario)
+
+
+def test_p2pd_comes_after_training_where_strangers_keep_it_busy(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with peers(order(1, tmp_path)) as (peer,):
+            process = psutil.Process(peer.process_id)
+            assert "p2pd" in process.name()
+            assert process.nice() == min(19, os.nice(0) + NICENESS)
 
     run(scenario)
