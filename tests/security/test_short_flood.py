@@ -1,0 +1,89 @@
+"""A short flood at a network process alone: an honest peer is served, memory stays, nothing ends.
+
+The attacker is a process with a libp2p peer of its own (tests/real/flooding.py), on every protocol
+and the DHT's. What it costs a whole node, for a minute, is tests/real/test_real_flood.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+
+from swarmnode.clock import SystemClock
+from swarmnode.network.remote import NetworkOrder, RemoteTransport
+from swarmproto import FetchRequest, bundle_id
+from tests.unit.network_made import RULES_BYTES, SWARM, announcement, bundle, private_key
+
+SECONDS = 4.0
+MESSAGES_PER_SECOND = 1000
+MORE_BYTES = 50 * 1024 * 1024
+
+
+@asynccontextmanager
+async def member(number: int, folder: Path, *bootstrap: str) -> AsyncIterator[RemoteTransport]:
+    """A network process in the swarm; nobody is exempt from sharing by prefix."""
+    place = folder / str(number)
+    place.mkdir()
+    order = NetworkOrder(private_key(number), SWARM, RULES_BYTES, str(place))
+    order = replace(order, listen=("/ip4/127.0.0.1/tcp/0",), bootstrap=bootstrap)
+    transport = RemoteTransport(order, SystemClock(), on_saved_peers=lambda _: None)
+    await transport.start()
+    try:
+        assert await transport.begun() == ""
+        yield transport
+    finally:
+        await transport.close()
+
+
+def memory(transport: RemoteTransport) -> int:
+    """Of the process and its p2pd."""
+    process = psutil.Process(transport.process_id)
+    return sum(each.memory_info().rss for each in (process, *process.children(recursive=True)))
+
+
+async def flooded(address: str) -> tuple[asyncio.subprocess.Process, float]:
+    """The attacker, once it has begun."""
+    arguments = ("-m", "tests.real.flooding", address, SWARM.hex(), str(SECONDS))
+    attacker = await asyncio.create_subprocess_exec(
+        sys.executable, *arguments, str(MESSAGES_PER_SECOND), stdout=subprocess.PIPE
+    )
+    assert attacker.stdout is not None
+    assert await attacker.stdout.readline() == b"ready\n"
+    return attacker, time.monotonic()
+
+
+def test_an_honest_peer_is_served_while_a_stranger_floods_every_protocol(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with member(1, tmp_path) as victim:
+            address = (await victim.health())["addresses"][0]
+            made = bundle(private_key(1))
+            announced = announcement(private_key(1), made, created=time.time(), life=300)
+            await victim.announce(announced, made, time.time() + 300)
+            async with member(2, tmp_path, address) as honest:
+                before, most, fetched = memory(victim), 0, 0
+                attacker, begun = await flooded(address)
+                while time.monotonic() - begun < SECONDS:
+                    request = FetchRequest(SWARM, bundle_id(made.header_bytes), (0,))
+                    fetched += (await honest.fetch(address, request)).status == "ok"
+                    most = max(most, memory(victim))
+                    await asyncio.sleep(0.25)
+                said, _ = await attacker.communicate()
+                print(f"{json.loads(said)}; {fetched} fetches; {(most - before) / 2**20:.0f} MiB")
+                assert fetched >= 4
+                assert (await honest.fetch(address, request)).status == "ok"
+            assert most - before < MORE_BYTES
+            turned = [each for each in await victim.peers() if each["turned_away"]]
+            assert len(turned) == 1, "the attacker, and nobody else"
+            health = await victim.health()
+            assert (health["restarts"], health["error"]) == (0, "")
+
+    asyncio.run(scenario())
