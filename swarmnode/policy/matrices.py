@@ -50,14 +50,19 @@ class Matrix:
     """(outputs,)"""
     low_rank: LowRank | None = None
 
-    def __call__(self, inputs: Tensor) -> Tensor:
-        """Apply it; gradients reach whichever parameters want them."""
+    def __call__(self, inputs: Tensor, wide: Tensor | None = None) -> Tensor:
+        """Apply it; gradients reach whichever parameters want them.
+
+        wide: the inputs in the adapter's type, where the caller has them already.
+        """
         outputs = F.linear(inputs, self.weight, self.bias)
         if self.low_rank is None:
             return outputs
         adapter = self.low_rank
-        reduced = F.linear(inputs.to(adapter.down.dtype), adapter.down)
-        return outputs + (F.linear(reduced, adapter.up) * adapter.scale).to(outputs.dtype)
+        given = inputs.to(adapter.down.dtype) if wide is None else wide
+        reduced = F.linear(given, adapter.down) * adapter.scale
+        # In place: blocks that live for a moment between those that are kept leave gaps in memory.
+        return outputs.add_(F.linear(reduced, adapter.up).to(outputs.dtype))
 
     def merged(self) -> Matrix:
         """Return the same map without an adapter."""
@@ -87,8 +92,12 @@ def beside(parts: Sequence[Matrix]) -> Linear:
     if len(parts) == 1:
         return parts[0]
 
+    adapters = [part.low_rank for part in parts if part.low_rank is not None]
+
     def apply(inputs: Tensor) -> Tensor:
-        return torch.cat([part(inputs) for part in parts], -1)
+        # One copy for all: where adapters are wider than the weights, each would keep its own.
+        wide = inputs.to(adapters[0].down.dtype) if adapters else None
+        return torch.cat([part(inputs, wide) for part in parts], -1)
 
     return apply
 

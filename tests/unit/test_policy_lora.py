@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from swarmnode.config.policy import LoraSettings, PolicySettings
 from swarmnode.policy.loading import load_policy
 from swarmnode.policy.lora import adapter_weights, merged_weights
+from swarmnode.policy.matrices import LowRank, Matrix, beside
 from swarmnode.policy.names import UnusableModel
 from swarmnode.policy.policy import Policy
 from swarmnode.policy.saved_state import CheckpointRefused
@@ -70,6 +74,58 @@ def test_merged_weights_are_those_of_a_plain_model_that_answers_alike(folder: Pa
     expected = plain(torch.arange(3, 11)[None]).logits
     assert torch.allclose(policy.model(torch.arange(3, 11)[None]).logits, expected, atol=1e-5)
     assert torch.allclose(logits(policy)[0, :4], expected[0, :4], atol=1e-4)
+
+
+class Allocations(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    """Notes the storages that operations make, views and what is done in place left out."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # likewise
+        self.made: dict[int, Tensor] = {}
+        self.given: set[int] = set()
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        self.given |= {_place(one) for one in args if isinstance(one, Tensor)}
+        result = function(*args, **(kwargs or {}))
+        if isinstance(result, Tensor) and _place(result) not in self.given:
+            # Held, so that no later one gets its place.
+            self.made[_place(result)] = result
+        return result
+
+
+def _place(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_adapters_make_no_more_blocks_of_memory_than_they_must(dtype: torch.dtype) -> None:
+    inputs = torch.randn(64, 8, dtype=dtype, requires_grad=True)
+    parts = []
+    for outputs in (24, 40, 48):
+        weight = torch.randn(outputs, 8, dtype=dtype)
+        up = torch.randn(outputs, 2).requires_grad_()
+        down = torch.randn(2, 8).requires_grad_()
+        parts.append(Matrix(weight, None, LowRank(down, up, 0.7)))
+    apply = beside(parts)
+    with Allocations() as noted:
+        result = apply(inputs)
+    # The product, the adapter's product, and its copy where that is of another type.
+    each = 2 if dtype == torch.float32 else 3
+    widths = Counter(one.shape[-1] for one in noted.made.values())
+    assert [widths[outputs] for outputs in (24, 40, 48)] == [each] * 3
+    # One copy of the inputs in the adapters' type for all three.
+    assert widths[8] == (0 if dtype == torch.float32 else 1)
+    plain = torch.cat([part.merged()(inputs) for part in parts], -1)
+    tolerance = 1e-5 if dtype == torch.float32 else 0.1
+    assert torch.allclose(result.float(), plain.float(), rtol=tolerance, atol=tolerance)
+    result.float().sum().backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    assert inputs.grad is not None
+    for part in parts:
+        assert part.low_rank is not None
+        assert part.low_rank.up.grad is not None
+        assert part.low_rank.down.grad is not None
 
 
 def test_an_adapter_is_sampled_with(folder: Path) -> None:

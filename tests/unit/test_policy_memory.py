@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from swarmnode.config.policy import LoraSettings, PolicySettings, TinySettings
+from swarmnode.config.policy import LoraSettings, PolicySettings, Precision, TinySettings
 from swarmnode.config.rounds import Rounds
 from swarmnode.config.training import Training
 from swarmnode.policy.loading import estimated_memory, load_policy
@@ -80,6 +80,20 @@ def test_activations_are_those_that_autograd_keeps(width: int) -> None:
     shape = tiny_shape(settings, policy.codec.vocabulary_size)
     kept = measured_cost(policy, torch.device("cpu")).bytes(1, 200)
     assert activation_bytes(shape, 200) == pytest.approx(kept, rel=0.08)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_adapters_keep_no_more_activations_than_the_estimate_says(
+    tmp_path: Path, dtype: Precision
+) -> None:
+    folder = write_model(tmp_path / "small")
+    settings = PolicySettings(model=str(folder), lora=LoraSettings(rank=2), dtype=dtype)
+    policy = load_policy(settings, 0)
+    estimated = activation_bytes(folder_shape(folder, "small"), 1)
+    # The mask is all that grows with the square, and is large only beside so narrow a model.
+    kept = measured_cost(policy, torch.device("cpu")).per_position
+    # In half precision the adapters' inputs and what they add are float32 all the same.
+    assert 0.6 * estimated < kept < 1.15 * estimated
 
 
 def test_what_costs_memory_is_in_the_estimate_and_what_saves_it_too() -> None:
