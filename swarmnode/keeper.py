@@ -15,7 +15,7 @@ import structlog
 
 from swarmnode.observe.words import size_of
 from swarmnode.policy.checkpoint import Rejected
-from swarmnode.policy.client import Checkpoint, PolicyOrder, RemotePolicy
+from swarmnode.policy.client import Checkpoint, PolicyOrder, RemotePolicy, Restored
 from swarmnode.process import Child, ChildError
 
 MOST_SECONDS_BETWEEN_STARTS = 60.0
@@ -39,7 +39,7 @@ class PolicyKeeper:
         self._order = order
         self._checkpoints = checkpoints
         self.newest: Checkpoint | None = None
-        """The last checkpoint that this process wrote."""
+        """The checkpoint that this process wrote last, or went on from."""
         self.newest_version = 0
         """The policy's version in it."""
         self.failures = 0
@@ -64,6 +64,7 @@ class PolicyKeeper:
         _tell_rejected(report.rejected)
         if report.restored is None:
             return None
+        self._goes_on_from(report.restored)
         log.info("resumed", path=str(report.restored.path), version=report.restored.version)
         return report.restored.extra
 
@@ -87,8 +88,14 @@ class PolicyKeeper:
         _tell_rejected(report.rejected)
         if report.restored is None:
             return False
+        self._goes_on_from(report.restored)
         log.warning("rolled back", path=str(report.restored.path), version=report.restored.version)
         return True
+
+    def _goes_on_from(self, restored: Restored) -> None:
+        size = sum(file.stat().st_size for file in restored.path.iterdir())
+        self.newest = Checkpoint(restored.path, size, seconds=0.0, rejected=())
+        self.newest_version = restored.version
 
     @property
     def lost(self) -> bool:

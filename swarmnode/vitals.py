@@ -104,7 +104,7 @@ class Vitals:
         settings = self.around.settings
         memory = psutil.virtual_memory()
         keeper = self.keeper
-        newest = keeper.newest if keeper else None
+        saved = self._checkpoint()
         kills = self.dropped["scorer_killed"] + self._metric("unscored/scorer_killed")
         told = Facts(
             last_external_seconds=self._last_admitted(now),
@@ -136,9 +136,8 @@ class Vitals:
             loopholes=self._loopholes(),
             alarms=alarms_of(self.report.metrics) if self.report else {},
             rolled_back=int(self._metric("guard/rolled_back")),
-            checkpoint_age_seconds=now - newest.path.stat().st_mtime
-            if newest and newest.path.exists()
-            else now - self.around.started,
+            # One that an earlier life wrote is as old as this life at most.
+            checkpoint_age_seconds=now - max(self.around.started, saved.written if saved else 0.0),
             checkpoint_interval_seconds=settings.daemon.checkpoint_seconds,
             checkpoint_failures=keeper.failures if keeper else 0,
             checkpoint_error=keeper.problem if keeper else "",

@@ -125,6 +125,12 @@ def test_without_that_action_every_checkpoint_is_written_and_holds_the_baselines
         assert keeper.newest is not None
         state = json.loads((keeper.newest.path / "state.json").read_bytes())
         again = Rails(GuardRails(), ASKED)
+        # The status tells of a checkpoint that an earlier life wrote, too.
+        later = PolicyKeeper(host, policy, keeper._order, keeper._checkpoints)
+        await later.start()
+        assert later.newest is not None
+        assert (later.newest.path, later.newest.size) == (keeper.newest.path, keeper.newest.size)
+        assert later.newest_version == keeper.newest_version
         Guarding(again, bounds(), keeper).restore(state["extra"])
         assert again.to_values() == rails.to_values()
         assert rails.to_values()["figures"]
