@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 from swarmnode.clock import Clock
 from swarmnode.policy.checkpoint import Rejected
+from swarmnode.policy.messages import asked, completion_of, described
+from swarmnode.policy.patience import CALL_SECONDS, Patience, creating
 from swarmnode.process import Child
 from swarmnode.types import (
     Completion,
@@ -23,10 +25,6 @@ from swarmnode.types import (
     Trained,
     TrainedGroup,
 )
-
-CREATE_SECONDS = 600.0
-CALL_SECONDS = 600.0
-"""Real seconds after which a host that doesn't answer counts as hung."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +122,7 @@ class RemotePolicy:
         self._durations = durations
         self._rewards = rewards
         self._lengths: dict[int, tuple[Scored, Sequence[int]]] = {}
+        self._patience = Patience()
         self.info = PolicyInfo("", 0, b"")
 
     async def create(self, order: PolicyOrder) -> Mapping[str, float]:
@@ -143,9 +142,12 @@ class RemotePolicy:
             "log_prob_gate": order.log_prob_gate,
             "rounds": order.rounds,
         }
-        made = await self._host.call("create", payload, CREATE_SECONDS)
+        made = await self._host.call("create", payload, creating(order.policy))
         self.info = PolicyInfo(made["name"], 0, made["tokenizer_fingerprint"])
         figures: Mapping[str, float] = made["figures"]
+        self._patience = Patience.of(
+            figures["parameters"], order.policy, order.training, order.examples
+        )
         return figures
 
     async def preflight(self, order: PolicyOrder) -> tuple[int, str]:
@@ -154,21 +156,22 @@ class RemotePolicy:
         Raises ChildRefused, with one line for the user, where it doesn't fit or can't be had.
         """
         payload = {"policy": order.policy, "training": order.training, "rounds": order.rounds}
-        found = await self._host.call("preflight", payload, CREATE_SECONDS)
+        found = await self._host.call("preflight", payload, creating(order.policy))
         return found["bytes"], found["parts"]
 
     async def generate(self, questions: Sequence[Question], completions: int) -> Sequence[Group]:
         """`completions` sampled answers to each question, in the order of the questions."""
         payload = {
             "number": self._number,
-            **_asked(questions),
+            **asked(questions),
             "completions": completions,
         }
+        seconds = self._patience.sampling(questions, completions)
         answers = await self._clock.work(
-            self._durations.generate(), self._host.call("generate", payload, CALL_SECONDS)
+            self._durations.generate(), self._host.call("generate", payload, seconds)
         )
         return [
-            Group(question, tuple(map(_completion, group)), self._publisher, self.info)
+            Group(question, tuple(map(completion_of, group)), self._publisher, self.info)
             for question, group in zip(questions, answers, strict=True)
         ]
 
@@ -178,14 +181,15 @@ class RemotePolicy:
         """One answer to each question; does not touch the generator that rounds sample with."""
         payload = {
             "number": self._number,
-            **_asked(questions),
+            **asked(questions),
             "greedy": decoding == "greedy",
             "seed": seed,
         }
+        seconds = self._patience.sampling(questions, 1)
         answers = await self._clock.work(
-            self._durations.generate(), self._host.call("answer", payload, CALL_SECONDS)
+            self._durations.generate(), self._host.call("answer", payload, seconds)
         )
-        return [_completion(answer) for answer in answers]
+        return [completion_of(answer) for answer in answers]
 
     async def samples(
         self, questions: Sequence[Question], completions: int, seed: int
@@ -193,14 +197,15 @@ class RemotePolicy:
         """`completions` sampled answers to each question, with a generator of their own."""
         payload = {
             "number": self._number,
-            **_asked(questions),
+            **asked(questions),
             "completions": completions,
             "seed": seed,
         }
+        seconds = self._patience.sampling(questions, completions)
         answers = await self._clock.work(
-            self._durations.generate(), self._host.call("samples", payload, CALL_SECONDS)
+            self._durations.generate(), self._host.call("samples", payload, seconds)
         )
-        return [list(map(_completion, group)) for group in answers]
+        return [list(map(completion_of, group)) for group in answers]
 
     async def lengths(self, groups: Sequence[Scored]) -> Sequence[Sequence[int]]:
         """Tokens of each completion in the policy's own tokenizer, the end token included.
@@ -221,15 +226,19 @@ class RemotePolicy:
         """One step on these groups; `watched` are peers' groups that the policy only looks at."""
         payload = {
             "number": self._number,
-            "groups": [self._described(each) for each in groups],
-            "watched": [self._described(each) for each in watched],
+            "groups": [self._told(each) for each in groups],
+            "watched": [self._told(each) for each in watched],
         }
+        seconds = self._patience.training((*groups, *watched))
         result = await self._clock.work(
-            self._durations.train(), self._host.call("train", payload, CALL_SECONDS)
+            self._durations.train(), self._host.call("train", payload, seconds)
         )
         self.info = PolicyInfo(self.info.name, result["version"], self.info.tokenizer_fingerprint)
         treatments = zip(groups, result["treatments"], strict=True)
         return Trained(result["metrics"], [self._trained(*each) for each in treatments])
+
+    def _told(self, scored: Scored) -> dict[str, Any]:
+        return described(scored, self._rewards(scored), self.info.tokenizer_fingerprint)
 
     def _trained(self, scored: Scored, treatment: Sequence[str]) -> TrainedGroup:
         level, why = treatment
@@ -283,48 +292,3 @@ class RemotePolicy:
         """
         payload = {"number": self._number, "folder": str(folder), "form": form}
         await self._host.call("export", payload, CALL_SECONDS)
-
-    def _described(self, scored: Scored) -> dict[str, Any]:
-        group = scored.group
-        return {
-            "prompt": group.question.text,
-            "task": group.question.task,
-            "source": scored.source,
-            "rewards": self._rewards(scored),
-            "excluded": sorted(scored.excluded),
-            "origin": group.publisher.hex(),
-            "total_logprobs": [_total_logprob(completion) for completion in group.completions],
-            "same_tokenizer": group.policy.tokenizer_fingerprint == self.info.tokenizer_fingerprint,
-            "completions": [
-                [
-                    completion.text,
-                    completion.finish_reason,
-                    completion.token_ids if scored.source == "local" else None,
-                    completion.logprobs,
-                ]
-                for completion in group.completions
-            ],
-        }
-
-
-def _asked(questions: Sequence[Question]) -> dict[str, list[str]]:
-    return {
-        "prompts": [question.text for question in questions],
-        "tasks": [question.task for question in questions],
-    }
-
-
-def _total_logprob(completion: Completion) -> float | None:
-    """Of the whole completion; None where it is unknown."""
-    return sum(completion.logprobs) if completion.logprobs else completion.total_logprob
-
-
-def _completion(fields: Sequence[Any]) -> Completion:
-    text, finish_reason, token_ids, logprobs = fields
-    return Completion(
-        text=text,
-        finish_reason=finish_reason,
-        token_count=len(token_ids),
-        token_ids=tuple(token_ids),
-        logprobs=None if logprobs is None else tuple(logprobs),
-    )
