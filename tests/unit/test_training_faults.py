@@ -17,11 +17,12 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
+from transformers.modeling_utils import PreTrainedModel
 
 from swarmnode.config.policy import PolicySettings
 from swarmnode.config.training import Training
 from swarmnode.policy.decoder import Decoder
-from swarmnode.policy.engine import NativeEngine
+from swarmnode.policy.engine import NativeEngine, choose_engine
 from swarmnode.policy.forwards import NativeForward, TrainingForward
 from swarmnode.policy.hf_forward import HuggingFaceForward
 from swarmnode.policy.loading import load_policy
@@ -134,32 +135,46 @@ def test_fault_04_masked_truncated_tokens_are_out_of_numerator_and_denominator()
     assert all(math.isfinite(value) for value in report.metrics.values())
 
 
-def test_fault_05_padding_changes_no_log_prob() -> None:
-    generator = random.Random(72)
-    rows = [
-        TreeRow(group.prompt_ids, group.completions)
-        for group in (make_group(generator, prompt=3), make_group(generator, prompt=30))
-    ]
-    model = TinyLlama(0)
-    together = packed_logprobs(model, rows)
-    alone = torch.cat([packed_logprobs(model, [row]) for row in rows])
-    assert_close(together, alone)
-
-
-@pytest.mark.parametrize("family", ["gpt2", "llama"])
-def test_fault_06_positions_begin_with_the_prompt_also_for_absolute_ones(family: str) -> None:
+def forward_of(family: str) -> tuple[PreTrainedModel, TrainingForward]:
+    """A small model, and the forward that trains it."""
     module = small_model(family)
-    forward: TrainingForward = (
-        HuggingFaceForward(module) if family == "gpt2" else NativeForward(Decoder(module))
-    )
-    generator = random.Random(73)
-    rows = [
+    if family == "gpt2":
+        return module, HuggingFaceForward(module)
+    return module, NativeForward(Decoder(module))
+
+
+def unlike_rows(generator: random.Random) -> list[TreeRow]:
+    """Two rows of which one is far shorter than the other."""
+    return [
         TreeRow(
             tuple(generator.randrange(2, 50) for _ in range(length)),
             tuple(tuple(generator.randrange(2, 50) for _ in range(n)) for n in (4, 2)),
         )
         for length in (3, 17)
     ]
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_fault_05_padding_changes_no_log_prob_in_training_nor_in_sampling(family: str) -> None:
+    module, forward = forward_of(family)
+    rows = unlike_rows(random.Random(72))
+    alone = torch.cat([packed_logprobs(forward, [row]) for row in rows])
+    assert_close(packed_logprobs(forward, rows), alone)
+    # One batch of prompts of unlike lengths is padded, too: on the left by transformers' loop.
+    for engine in ("hf", "auto"):
+        sampled = choose_engine(module, engine).sample(
+            [row.prompt_ids for row in rows], 2, 5, 1.0, (), torch.Generator().manual_seed(0)
+        )
+        for row, group in zip(rows, sampled, strict=True):
+            said = TreeRow(row.prompt_ids, tuple(one.token_ids for one in group))
+            known = torch.tensor([value for one in group for value in one.logprobs])
+            assert_close(known, packed_logprobs(forward, [said]).detach())
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_fault_06_positions_begin_with_the_prompt_also_for_absolute_ones(family: str) -> None:
+    module, forward = forward_of(family)
+    rows = unlike_rows(random.Random(73))
     expected = []
     for row in rows:
         for completion in row.completions:
