@@ -57,9 +57,9 @@ def tiny() -> Subject:
     return Subject(settings, policy, encoded)
 
 
-def smollm2() -> Subject:
+def smollm2(instruction: str = "") -> Subject:
     """The model that fits a laptop; raises UnusableModel without the extra that brings it."""
-    settings = PolicySettings(model="smollm2-135m")
+    settings = PolicySettings(model="smollm2-135m", instruction=instruction)
     policy = _loaded(settings)
     catalogue = Catalogue(bytes(32))
     drawn = [catalogue.draw(bytes(32), task, "easy", 0, 1)[0][0] for task in sorted(LEVELS)]
