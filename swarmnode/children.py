@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from swarmnode.config.settings import Settings
 from swarmnode.process import Child
 
-THREADS = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 def scoring_child(settings: Settings, swarm_id: bytes) -> Child:
@@ -25,6 +25,7 @@ def scoring_child(settings: Settings, swarm_id: bytes) -> Child:
     )
 
 
-def policy_child(environment: Mapping[str, str], name: str) -> Child:
-    """A policy host."""
-    return Child("swarmnode.worker", name=name, environment={**environment, **THREADS})
+def policy_child(environment: Mapping[str, str], name: str, threads: int = 1) -> Child:
+    """A policy host that computes with so many threads."""
+    counts = dict.fromkeys(THREAD_VARIABLES, str(threads))
+    return Child("swarmnode.worker", name=name, environment={**environment, **counts})

@@ -78,7 +78,7 @@ async def _live(plan: Plan) -> None:
         store = Store.open(home.database, home.reserved, now=clock.now, rng=rng)
         stack.callback(store.close)
         scoring = scoring_child(plan.settings, plan.swarm.swarm_id)
-        host = policy_child(plan.environment, "policy host")
+        host = policy_child(plan.environment, "policy host", plan.settings.policy.host_threads)
         for child in (scoring, host):
             child.start()
             stack.push_async_callback(child.close)

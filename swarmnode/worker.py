@@ -1,7 +1,7 @@
 """The policy host's wiring: serves one or many policies to the daemon, one request at a time.
 
 Started as `python -m swarmnode.worker FD` by the supervisor. The only process that imports torch;
-it runs one thread, so that the same requests give the same numbers.
+it runs as many threads as it is told to, one as a rule: the same requests give the same numbers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from swarmnode.rewards.channels import Paid, further_channels
 from swarmnode.training import OUT, Trainer, TrainingGroup, Treatment
 from swarmnode.types import SUCCESS_THRESHOLD, Completion, FinishReason
 
-_NOT_BOUND = {"warm_start", "device", "engine", "external", "memory_limit_mib"}
+_NOT_BOUND = {"warm_start", "device", "engine", "external", "memory_limit_mib", "threads"}
 """Settings of the policy that may change while it is trained."""
 
 
@@ -325,5 +325,5 @@ def handlers() -> Handlers:
 if __name__ == "__main__":
     # The daemon's terminal is for what the user wants to know.
     disable_progress_bar()
-    torch.set_num_threads(1)
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     serve(handlers(), inherited_socket(sys.argv[1:]))

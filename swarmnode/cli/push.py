@@ -92,7 +92,8 @@ def _confirm(files: Sequence[Path], repository: str, endpoint: str, *, public: b
 
 def _upload(api: HfApi, folder: Path, repository: str, message: str, *, public: bool) -> str:
     """The address of what was uploaded. Raises Mistake."""
-    # HTTPError is that of the library's HTTP client, which changes with its version.
+    # HTTPError is that of the library's HTTP client, which changes with its version: it is there
+    # to be caught, but not declared as an export, hence what mypy is told.
     from huggingface_hub.errors import HfHubHTTPError, HTTPError  # type: ignore[attr-defined]
 
     try:

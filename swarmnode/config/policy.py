@@ -106,6 +106,12 @@ class PolicySettings(Section):
     """What samples: `native`, our own, for the families that it covers; `hf`, transformers' own
     loop, for every other. `vllm` is taken by name alone: it needs CUDA, a version of vllm that
     takes our transformers, and room for a second copy of the weights; we have not run it yet."""
+    threads: Annotated[int, Field(ge=1, le=256)] = 1
+    """Threads that the policy's process computes with; at most as many as there are cores, one of
+    which the daemon and the scorer want now and then. Other numbers of threads give sums that
+    differ in their last bits: the same seed gives the same weights for the same number. `tiny`
+    always has one, since its products are too short to be shared; so has `swarmnode eval`, whose
+    figures are to be the same everywhere, and a simulation, which has a process for each core."""
     memory_limit_mib: Annotated[int, Field(ge=0)] = 0
     """Memory that the policy's process may need by the estimate of `swarmnode doctor --model`; a
     model beyond it is refused before it is loaded. 0 is what the machine has available then."""
@@ -134,6 +140,11 @@ class PolicySettings(Section):
         if self.model == "tiny":
             return 0
         return SHOWN_EXAMPLES if self.examples is None else self.examples
+
+    @property
+    def host_threads(self) -> int:
+        """Threads of a node's policy host."""
+        return 1 if self.model == "tiny" else self.threads
 
     @property
     def new_tokens(self) -> int:

@@ -231,14 +231,13 @@ class StatusDocument(Part):
     checkpoint: CheckpointStatus | None = None
     warnings: tuple[HealthWarning, ...] = ()
 
-    # mypy takes no decorator above a property; pydantic asks for exactly this.
-    @computed_field  # type: ignore[prop-decorator]
+    @computed_field  # type: ignore[prop-decorator]  # pydantic asks for exactly this order
     @property
     def uptime_seconds(self) -> float:
         """Since the start."""
         return max(0.0, self.now - self.started)
 
-    @computed_field  # type: ignore[prop-decorator]
+    @computed_field  # type: ignore[prop-decorator]  # likewise
     @property
     def summary(self) -> str:
         """What the node is doing, in one sentence that is safe to show."""

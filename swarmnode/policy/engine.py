@@ -17,7 +17,7 @@ from swarmnode.policy.decoder import Decoder
 from swarmnode.policy.hf_engine import HuggingFaceEngine
 from swarmnode.policy.matrices import UnsupportedModel
 from swarmnode.policy.sampling import Sampled
-from swarmnode.policy.vllm_engine import VllmEngine
+from swarmnode.policy.vllm_engine import VllmEngine, check_vllm
 
 EngineChoice = Literal["auto", "native", "hf", "vllm"]
 
@@ -75,6 +75,15 @@ class NativeEngine:
             end_ids,
             generator,
         )
+
+
+def check_engine(wanted: EngineChoice, device: torch.device) -> None:
+    """Raise UnsupportedModel, in one line, where the engine can run no model here.
+
+    Before weights are read, which can take minutes.
+    """
+    if wanted == "vllm":
+        check_vllm(device)
 
 
 def choose_engine(model: PreTrainedModel, wanted: EngineChoice) -> Engine:

@@ -17,7 +17,7 @@ def rms_norm(hidden: Tensor, weight: Tensor | None, epsilon: float) -> Tensor:
     """Root-mean-square norm over the last dimension (arXiv 1910.07467), times `weight` if given."""
     if weight is None or not torch.is_grad_enabled():
         return F.rms_norm(hidden, hidden.shape[-1:], weight, epsilon)
-    normed: Tensor = _RmsNorm.apply(hidden, weight, epsilon)  # type: ignore[no-untyped-call]
+    normed: Tensor = _RmsNorm.apply(hidden, weight, epsilon)  # type: ignore[no-untyped-call]  # torch leaves it untyped
     return normed
 
 
@@ -25,7 +25,7 @@ def gated(gate: Tensor, up: Tensor) -> Tensor:
     """silu(gate) x up, the inner part of SwiGLU (arXiv 2002.05202)."""
     if not torch.is_grad_enabled():
         return F.silu(gate) * up
-    product: Tensor = _Gated.apply(gate, up)  # type: ignore[no-untyped-call]
+    product: Tensor = _Gated.apply(gate, up)  # type: ignore[no-untyped-call]  # likewise
     return product
 
 

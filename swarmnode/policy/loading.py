@@ -11,7 +11,7 @@ from swarmnode.config.policy import PolicySettings
 from swarmnode.config.rounds import Rounds
 from swarmnode.config.training import Training
 from swarmnode.policy.device import choose_device, choose_dtype
-from swarmnode.policy.engine import choose_engine
+from swarmnode.policy.engine import check_engine, choose_engine
 from swarmnode.policy.hub import check_folder, hub_folder, open_codec, open_model
 from swarmnode.policy.lora import add_adapters
 from swarmnode.policy.memory import Estimate, estimate
@@ -32,6 +32,7 @@ def load_policy(settings: PolicySettings, seed: int, models: Path | None = None)
     """
     name, lora = policy_name(settings.model), settings.lora.rank > 0
     device = choose_device(settings.device)
+    check_engine(settings.engine, device)
     dtype, kept = _formats(settings, device)
     model, codec, origin = _opened(settings, seed, models, kept)
     model = model.to(device)
@@ -51,10 +52,11 @@ def estimated_memory(
     settings: PolicySettings, training: Training, rounds: Rounds, models: Path | None
 ) -> Estimate:
     """Estimate what the policy will need, reading no weights. Raises UnusableModel."""
+    check_engine(settings.engine, choose_device(settings.device))
     if model_kind(settings.model) is ModelKind.TINY:
         shape = tiny_shape(settings.tiny, len(PhraseTokenizer.load()))
     else:
-        folder = model_folder(settings, models)
+        folder = model_folder(settings, models, to_load=False)
         check_folder(folder, settings.model)
         shape = folder_shape(folder, settings.model)
     _, kept = _formats(settings, choose_device(settings.device))
@@ -91,13 +93,16 @@ def _opened(
     return model, codec, folder.name
 
 
-def model_folder(settings: PolicySettings, models: Path | None) -> Path:
-    """Return the folder of a model that is none of our making, converting or downloading it."""
+def model_folder(settings: PolicySettings, models: Path | None, *, to_load: bool = True) -> Path:
+    """Return the folder of a model that is none of our making, converting or downloading it.
+
+    to_load: whether a converted one is checked byte by byte.
+    """
     match model_kind(settings.model):
         case ModelKind.SMOLLM2:
             if models is None:
                 raise ValueError("a converted model needs a folder to be kept in")
-            return smollm2_folder(models)
+            return smollm2_folder(models, to_load=to_load)
         case ModelKind.HUB:
             return hub_folder(settings.model, settings.revision)
         case _:

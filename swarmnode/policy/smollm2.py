@@ -52,15 +52,16 @@ _PARTS = {
 """What a layer's tensors are called in GGUF and in transformers."""
 
 
-def smollm2_folder(models: Path) -> Path:
+def smollm2_folder(models: Path, *, to_load: bool = True) -> Path:
     """Return the folder of the model under `models`, made now unless it is there and sound.
 
-    Raises UnusableModel, OSError when nothing can be written.
+    to_load: whether its contents are checked too, which reads all of it; for a look at its shape
+    the names of its files suffice. Raises UnusableModel, OSError when nothing can be written.
     """
     folder = models / f"smollm2-135m-{_SHA256[:12]}-{_FORMAT}"
     models.mkdir(parents=True, exist_ok=True)
     with _alone(models / f"{folder.name}.lock"):
-        if _sound(folder):
+        if _sound(folder, contents=to_load):
             return folder
         source = _source()
         # Whatever an earlier life left unfinished, and a folder that is damaged.
@@ -113,9 +114,11 @@ def _alone(lock: Path) -> Iterator[None]:
         yield
 
 
-def _sound(folder: Path) -> bool:
+def _sound(folder: Path, *, contents: bool) -> bool:
     try:
         manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+        if not contents:
+            return bool(manifest) and all((folder / name).is_file() for name in manifest)
         return bool(manifest) and manifest == _digests(folder)
     except (OSError, ValueError):
         return False

@@ -11,8 +11,9 @@ are tested, against a stand-in.
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import os
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +28,20 @@ _MEMORY_SHARE = 0.3
 """Of the device's memory, weights included: the rest is training's."""
 
 
+_NO_PACKAGE = (
+    "policy.engine = vllm needs the package vllm, in a version that takes the transformers "
+    "installed here (0.33 doesn't); leave it at auto"
+)
+
+
+def check_vllm(device: torch.device) -> None:
+    """Raise UnsupportedModel, in one line, where vLLM can't run; nothing is imported for that."""
+    if device.type != "cuda":
+        raise UnsupportedModel("policy.engine = vllm needs a CUDA device; leave it at auto")
+    if "vllm" not in sys.modules and importlib.util.find_spec("vllm") is None:
+        raise UnsupportedModel(_NO_PACKAGE)
+
+
 class VllmEngine:
     """Samples from a vLLM copy of a model that came from a folder."""
 
@@ -34,8 +49,7 @@ class VllmEngine:
 
     def __init__(self, model: PreTrainedModel) -> None:
         """Start vLLM; UnsupportedModel, in one line, where it can't serve the model."""
-        if model.device.type != "cuda":
-            raise UnsupportedModel("policy.engine = vllm needs a CUDA device; leave it at auto")
+        check_vllm(model.device)
         if not model.name_or_path:
             raise UnsupportedModel("policy.engine = vllm needs a model of the hub or a folder")
         # The engine has to live in this process for `apply_model` to reach our tensors.
@@ -43,10 +57,7 @@ class VllmEngine:
         try:
             self._vllm: Any = importlib.import_module("vllm")
         except ImportError as error:
-            raise UnsupportedModel(
-                "policy.engine = vllm needs the package vllm, in a version that takes the "
-                "transformers installed here (0.33 doesn't); leave it at auto"
-            ) from error
+            raise UnsupportedModel(_NO_PACKAGE) from error
         self._model = model
         self._served = self._vllm.LLM(
             model=model.name_or_path,

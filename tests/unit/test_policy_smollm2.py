@@ -14,9 +14,11 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from swarmnode.config.policy import PolicySettings
+from swarmnode.config.rounds import Rounds
+from swarmnode.config.training import Training
 from swarmnode.policy import smollm2
 from swarmnode.policy.gguf import GgufError, GgufFile
-from swarmnode.policy.loading import load_policy
+from swarmnode.policy.loading import estimated_memory, load_policy, model_folder
 from swarmnode.policy.names import UnusableModel
 from swarmnode.policy.smollm2 import smollm2_folder
 from tests.unit.model_support import small_llama
@@ -176,6 +178,29 @@ def test_a_damaged_folder_is_made_again_and_a_sound_one_is_not(
     (folder / "chat_template.jinja").unlink()
     smollm2_folder(tmp_path / "models")
     assert (folder / "chat_template.jinja").exists()
+
+
+def test_a_look_at_its_shape_reads_no_weights_and_loading_reads_them_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, written(tmp_path / "a.gguf"))
+    models, settings = tmp_path / "models", PolicySettings(model="smollm2-135m")
+    folder = smollm2_folder(models)
+    read: list[str] = []
+
+    def digest(path: Path) -> str:
+        read.append(path.name)
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+
+    monkeypatch.setattr(smollm2, "_sha256", digest)
+    estimated_memory(settings, Training(), Rounds(), models)
+    assert read == []
+    assert model_folder(settings, models) == folder
+    assert read.count("model.safetensors") == 1
+    # What is not whole is made again for a look, too.
+    (folder / "config.json").unlink()
+    estimated_memory(settings, Training(), Rounds(), models)
+    assert (folder / "config.json").exists()
 
 
 def test_what_a_process_left_that_died_while_converting_is_cleared_away(

@@ -13,10 +13,15 @@ import pytest
 import torch
 from torch import nn
 
-from swarmnode.policy.engine import choose_engine
+from swarmnode.config.policy import PolicySettings
+from swarmnode.config.rounds import Rounds
+from swarmnode.config.training import Training
+from swarmnode.policy.engine import check_engine, choose_engine
+from swarmnode.policy.loading import estimated_memory, load_policy
 from swarmnode.policy.matrices import UnsupportedModel
 from swarmnode.policy.sampling import Sampled
 from swarmnode.policy.vllm_engine import VllmEngine
+from swarmnode.process import Refusal
 from tests.unit.policy_models import small_model
 
 
@@ -116,8 +121,34 @@ def test_without_a_cuda_device_it_says_so() -> None:
         choose_engine(small_model("llama"), "vllm")
 
 
+@pytest.mark.parametrize("model", ["tiny", "owner/name"])
+def test_without_a_cuda_device_nothing_is_read_before_it_says_so(
+    model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(*_: object, **__: object) -> None:
+        raise AssertionError("something was read")
+
+    monkeypatch.setattr("swarmnode.policy.loading._opened", read)
+    monkeypatch.setattr("swarmnode.policy.loading.model_folder", read)
+    settings = PolicySettings(model=model, engine="vllm", device="cpu")
+    for ask in (
+        lambda: load_policy(settings, 0, None),
+        lambda: estimated_memory(settings, Training(), Rounds(), None),
+    ):
+        with pytest.raises(UnsupportedModel, match="needs a CUDA device") as raised:
+            ask()
+        assert isinstance(raised.value, Refusal)
+        assert "\n" not in str(raised.value)
+
+
 def test_without_the_package_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "vllm", None)
     monkeypatch.setenv("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+    monkeypatch.setitem(sys.modules, "vllm", None)
     with pytest.raises(UnsupportedModel, match="needs the package vllm"):
         VllmEngine(StandInModel())
+    monkeypatch.delitem(sys.modules, "vllm")
+    # As on this machine, where the extra is not installed.
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UnsupportedModel, match="needs the package vllm") as raised:
+        check_engine("vllm", torch.device("cuda"))
+    assert "\n" not in str(raised.value)
