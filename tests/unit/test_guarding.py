@@ -22,7 +22,8 @@ from swarmnode.policy.client import Durations, PolicyOrder, RemotePolicy
 from swarmnode.process import Child
 from swarmnode.rewards.channels import rewards
 from swarmnode.selection.bounds import ExternalBounds
-from swarmnode.types import Question, RoundReport, Scored, TaskRewards
+from swarmnode.types import Evaluation, Question, RoundReport, Scored, TaskRewards
+from tests.unit.made import scored
 from tests.unit.resume_support import order
 
 FIRST = 4
@@ -172,3 +173,42 @@ def test_an_alarm_is_told_once_and_again_when_it_becomes_critical(action: GuardA
         ("length", True, 20.0),
         ("length", False, 20.0),
     ]
+
+
+def test_a_fallback_is_told_of_when_it_begins_and_when_it_ends() -> None:
+    guarding = Guarding(Rails(GuardRails(), ASKED), bounds(), None)  # type: ignore[arg-type]  # not asked
+    fallen = {
+        "fallback/drop": 0.0512,
+        "fallback/deviations": 4.06,
+        "fallback/evaluations_left": 4.0,
+    }
+
+    async def rounds() -> None:
+        for active in (0.0, 1.0, 1.0, 0.0, 0.0):
+            await guarding.after(report({**fallen, "fallback/active": active}))
+
+    with capture_logs() as logs:
+        asyncio.run(rounds())
+    assert [each["event"] for each in logs] == [
+        "fallback: own groups alone",
+        "fallback ends: peers' groups are trained on again",
+    ]
+    assert (logs[0]["held_out_lost"], logs[0]["deviations"], logs[0]["evaluations"]) == (
+        0.051,
+        4.1,
+        4,
+    )
+
+
+def test_a_fallback_goes_on_after_a_restart() -> None:
+    fallen = bounds()
+    for rate in ("1" * 80, "1" * 80, "0" * 80):
+        fallen.trained([scored()])
+        fallen.examined(Evaluation({"a": rate}, {"a": rate}))
+    assert not fallen.trains
+    again = bounds()
+    Guarding(Rails(GuardRails(), ASKED), again, None).restore(  # type: ignore[arg-type]  # not asked
+        json.loads(json.dumps({"external_bounds": fallen.to_values()}))
+    )
+    assert not again.trains
+    assert again.trained([scored()]) == ()
