@@ -21,8 +21,8 @@ from tests.benchmarks.attacks_victims import by_keys_alone, for_ever, only_the_d
 
 SEEDS = (300, 301, 302)
 NODES = 4
-ROUNDS = 80
-EVERY_ROUNDS = 8
+ROUNDS = 100
+EVERY_ROUNDS = 10
 """Between evaluations, each of 40 questions a task; the end is the mean of the last two."""
 TASKS = ("basic_arithmetic", "binary_matrix", "decimal_arithmetic")
 FEW = 2

@@ -16,8 +16,8 @@ from functools import lru_cache
 from swarmnode.policy.tokenizer import PhraseTokenizer
 from swarmnode.types import Completion, Group, PolicyInfo, Question, Scored
 
-MARK = "\t\t"
-"""Out of context: two tabs, which no question asks for and verifiers strip."""
+MARK = "\n"
+"""Out of context: a line break that no question asks for, and that verifiers strip."""
 FALSE_STEP = "2+2=5"
 """In context, and false."""
 FALSE_ANSWER = "777"

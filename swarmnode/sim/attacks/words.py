@@ -10,7 +10,7 @@ from swarmnode.sim.attacks.forging import FALSE_ANSWER, FALSE_STEP, WEAK_ANSWER
 from swarmnode.sim.attacks.seen import Seen
 
 ATTACKS: Mapping[AttackName, str] = {
-    "out-of-context": "two tabs before right answers, which belong nowhere and cost nothing",
+    "out-of-context": "a line break before right answers, which belongs nowhere and costs nothing",
     "false-steps": f"right answers behind a false step, “{FALSE_STEP}”",
     "long-answers": "right answers, as long as is allowed",
     "loophole": f"“{WEAK_ANSWER}”, which a gameable verifier pays, to every question",
@@ -18,14 +18,14 @@ ATTACKS: Mapping[AttackName, str] = {
     "withheld-failures": "right answers alone, while announcing failures among them",
     "copying": "the groups of others as their own",
     "free-riding": "nothing; they only take",
-    "sybil": "two tabs before right answers, under many keys behind one address prefix",
+    "sybil": "a line break before right answers, under many keys behind one address prefix",
     "slow": "right answers, which they send as late as they may",
-    "eclipse": "two tabs before right answers, and hide what honest nodes announce",
+    "eclipse": "a line break before right answers, and hide what honest nodes announce",
 }
 """What attackers publish, by attack."""
 
 SAYINGS = {
-    "mark": "Two tabs before the answer",
+    "mark": "A line break before the answer",
     "false_step": f"“{FALSE_STEP}”",
     "false_answer": f"“{FALSE_ANSWER}”",
     "weak_answer": f"“{WEAK_ANSWER}”",

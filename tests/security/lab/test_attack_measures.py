@@ -98,6 +98,6 @@ def test_a_report_says_who_attacked_and_what_came_of_it() -> None:
     text = told("out-of-context", found)
     assert "1.50 groups a round" in text
     assert "of other honest nodes 2.00 groups" in text
-    assert "Two tabs before the answer: in 0.0\u00a0% of the answers" in text
+    assert "A line break before the answer: in 0.0\u00a0% of the answers" in text
     assert "in 25.0\u00a0% at the end" in text
-    assert "tabs" not in told("slow", found)
+    assert "line break" not in told("slow", found)
