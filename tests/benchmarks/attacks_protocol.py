@@ -92,15 +92,15 @@ def _bounded(attack: AttackName, attackers: int, *defences: Defence) -> list[Lab
 
 
 def _flood(keys: int) -> list[LabArm]:
-    bare = (FIVE, *DEFENCES["bare"])
+    bare = (*AGAINST_KEYS, *DEFENCES["bare"])
     return [
         LabArm("sybil", keys, "by keys", bare, by_keys_alone, beside="bare"),
-        LabArm("sybil", keys, "default", (FIVE,)),
+        LabArm("sybil", keys, "default", AGAINST_KEYS),
     ]
 
 
-FIVE = "simulation.nodes=5"
-"""Each has four honest peers, against which keys are counted."""
+AGAINST_KEYS = ("simulation.nodes=5", "simulation.rounds=50")
+"""Each node has four honest peers, and half of the rounds are enough to see who gets what."""
 GAMEABLE = (*TASKS, f"{LOOPHOLE_TASK}:paper")
 STRICT = (*TASKS, f"{LOOPHOLE_TASK}:easy")
 ROOMY = "policy.max_new_tokens=128"
@@ -111,7 +111,7 @@ ARMS: tuple[LabArm, ...] = (
     *_bounded("out-of-context", FEW, "bare", "default", "gated"),
     *_bounded("false-steps", FEW, "bare", "default", "gated"),
     LabArm("long-answers", FEW, "bare", (*DEFENCES["bare"], ROOMY), beside="bare"),
-    *_bounded("long-answers", FEW, "default", "gated"),
+    *_bounded("long-answers", FEW, "default"),
     nobody("gameable", tasks=GAMEABLE),
     nobody("strict", tasks=STRICT),
     LabArm("loophole", FEW, "gameable", beside="gameable", tasks=GAMEABLE),
@@ -123,7 +123,6 @@ ARMS: tuple[LabArm, ...] = (
     LabArm("withheld-failures", FEW, "default"),
     LabArm("copying", FEW, "trusting", placing=trusting),
     LabArm("copying", FEW, "default"),
-    LabArm("free-riding", FEW, "default"),
     *(arm for keys in KEYS for arm in _flood(keys)),
     LabArm("slow", FEW, "for ever", placing=for_ever),
     LabArm("slow", FEW, "default"),
