@@ -14,8 +14,8 @@ PositiveInt = Annotated[int, Field(ge=1)]
 class TextDomain(Section):
     """One kind of text."""
 
-    name: Annotated[str, Field(pattern=r"^[\w.-]{1,40}$")]
-    """What it is called in the report: letters, digits, `_`, `.` and `-`."""
+    name: Annotated[str, Field(pattern=r"^\w[\w-]{0,39}$")]
+    """What it is called in the report, and its folder in the cache: letters, digits, `_`, `-`."""
     path: Annotated[str, Field(min_length=1)]
     """A folder, all of whose files are read; a file of JSON lines (`.jsonl`); or a text file.
     Relative ones are taken from the folder of the TOML file."""

@@ -304,6 +304,13 @@ def test_settings_that_contradict_one_another_are_one_line(
         settings_for(texts, *assignments)
 
 
+@pytest.mark.parametrize("name", ["..", ".", "a/b", "corpus.json", "-x", "a" * 41])
+def test_a_domain_is_called_what_a_folder_can_be_called(texts: Path, name: str) -> None:
+    texts.write_text(texts.read_text("utf-8").replace('"animals"\n', f'"{name}"\n', 1), "utf-8")
+    with pytest.raises(SettingsError, match=r"pretraining\.domains"):
+        load_settings(file=texts)
+
+
 def test_two_domains_of_one_name_are_refused(texts: Path) -> None:
     twice = texts.read_text("utf-8").replace('"numbers"\n', '"animals"\n', 1)
     texts.write_text(twice, encoding="utf-8")
