@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from swarmnode.clock import SystemClock
+from swarmnode.config.network import Network
 from swarmnode.network.order import NetworkOrder
 from swarmnode.network.remote import RemoteTransport
 from tests.benchmarks.network_made import (
@@ -95,6 +96,7 @@ class Processes:
             folder=str(folder),
             listen=("/ip4/127.0.0.1/tcp/0",),
             bootstrap=tuple(bootstrap),
+            exempt_networks=Network().exempt_networks,
         )
         transport = RemoteTransport(
             order, SystemClock(), on_saved_peers=lambda peers: None, module=self._module
