@@ -284,7 +284,7 @@ async def _spawn(flags: Sequence[str]) -> asyncio.subprocess.Process:
     # an environment that has nothing of ours; and after training, where strangers keep it busy.
     nice = shutil.which("nice")
     try:
-        return await asyncio.create_subprocess_exec(
+        child = await asyncio.create_subprocess_exec(
             *([nice, "-n", str(NICENESS)] if nice else []),
             checked_p2pd(),
             *flags,
@@ -297,3 +297,11 @@ async def _spawn(flags: Sequence[str]) -> asyncio.subprocess.Process:
     except OSError as error:
         reason = error.strerror or str(error)
         raise StartFailed(f"p2pd can't be run on {sys.platform}: {reason}") from None
+    _come_after_training(child.pid)
+    return child
+
+
+def _come_after_training(process_id: int) -> None:
+    # Where Linux shares a processor out by sessions, niceness counts within each alone.
+    with contextlib.suppress(OSError):
+        Path(f"/proc/{process_id}/autogroup").write_text(str(NICENESS), encoding="ascii")

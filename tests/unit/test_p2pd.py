@@ -216,11 +216,18 @@ def test_by_default_p2pd_listens_on_this_machine_alone(tmp_path: Path) -> None:
     run(scenario)
 
 
+def niceness_of_its_session(process_id: int) -> int | None:
+    """None where processors are not shared out by sessions."""
+    group = Path(f"/proc/{process_id}/autogroup")
+    return int(group.read_text("ascii").split()[-1]) if group.exists() else None
+
+
 def test_p2pd_comes_after_training_where_strangers_keep_it_busy(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with peers(order(1, tmp_path)) as (peer,):
             process = psutil.Process(peer.process_id)
             assert "p2pd" in process.name()
             assert process.nice() == min(19, os.nice(0) + NICENESS)
+            assert niceness_of_its_session(peer.process_id) in (None, NICENESS)
 
     run(scenario)
