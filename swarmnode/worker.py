@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
 from pathlib import Path
@@ -221,6 +221,11 @@ class HostedPolicy:
         export_policy(self._policy, Path(folder), form)
 
 
+def computing_threads(environment: Mapping[str, str]) -> int:
+    """As children.py tells it: one, unless it is said otherwise."""
+    return int(environment.get("OMP_NUM_THREADS", "1"))
+
+
 def _models() -> Path:
     return cache_folder(os.environ) / MODELS_FOLDER
 
@@ -325,5 +330,5 @@ def handlers() -> Handlers:
 if __name__ == "__main__":
     # The daemon's terminal is for what the user wants to know.
     disable_progress_bar()
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    torch.set_num_threads(computing_threads(os.environ))
     serve(handlers(), inherited_socket(sys.argv[1:]))

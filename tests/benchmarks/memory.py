@@ -47,6 +47,7 @@ class Case:
             "skill_pairs": [],
             "cache_folder": None,
             "examples": {},
+            "log_prob_gate": {},
             "rounds": ROUNDS.model_dump(),
         }
 
