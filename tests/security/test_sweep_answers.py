@@ -15,24 +15,31 @@ from pathlib import Path
 
 import pytest
 
+from swarmnode.config.rewards import Rewards
 from swarmnode.process import Child
-from swarmnode.rewards.client import Verdict
-from swarmnode.tasks import DEFAULT, ENABLED
-from swarmnode.types import Question
+from swarmnode.rewards.client import Scorer, Verdict
+from swarmnode.rewards.extraction import extract_answer
+from swarmnode.tasks import DEFAULT, ENABLED, Catalogue, Instance
 from tests.security.reward_corpus import NONSENSE
+from tests.security.reward_truth import is_right
 from tests.security.scorer_support import (
     LEVELS,
     NINE,
     PUBLIC_KEY,
+    SWARM_ID,
     group_of,
     hostile_texts,
     scorer_child,
     scorer_of,
 )
 
-ALL = [*((task, level) for task in NINE for level in LEVELS), *((t, DEFAULT) for t in ENABLED)]
+OTHERS = [(task, DEFAULT) for task in sorted(ENABLED)]
+ALL = [*((task, level) for task in NINE for level in LEVELS), *OTHERS]
+PARTS = 4
 TEXTS_PER_GROUP = 16
 MANY = 20
+PATIENT = Rewards(request_seconds=30.0, group_seconds=10.0)
+"""On a machine that is busy with other tests; what a text may compute is limited all the same."""
 EVALUATE = ("binary_matrix", "n_queens", "spiral_matrix", "string_insertion", "simple_integration")
 
 
@@ -61,15 +68,21 @@ def in_groups(texts: Sequence[str]) -> Iterator[Sequence[str]]:
         yield texts[start : start + TEXTS_PER_GROUP]
 
 
-async def sweep(child: Child, questions: Sequence[Question], marker: Path) -> None:
-    """No text is paid or rejects its group, and an honest answer is paid afterwards."""
-    scorer = scorer_of(child)
-    for question in questions:
+async def sweep(child: Child, instances: Sequence[Instance], marker: Path) -> None:
+    """No text rejects its group, none is paid unless right, and an honest answer follows them."""
+    scorer = Scorer(child, PATIENT)
+    for instance in instances:
+        question = instance.question
         texts = [text for text in texts_against(question.answer, marker) if _encodable(text)]
-        groups = [group_of(question, some) for some in in_groups(texts)]
-        judged = await scorer.score_external(groups)
-        nothing = [Verdict((0.0,) * len(group.completions)) for group in groups]
-        assert judged.verdicts == nothing, question
+        judged = await scorer.score_external(
+            [group_of(question, some) for some in in_groups(texts)]
+        )
+        assert [verdict.rejection for verdict in judged.verdicts] == [None] * len(judged.verdicts)
+        scores = [score for verdict in judged.verdicts for score in verdict.scores]
+        paid = [text for text, score in zip(texts, scores, strict=True) if score > 0.0]
+        # Some are right by chance: 1e-99 where the answer is 0.
+        assert all(is_right(instance, extract_answer(text, 1 << 12) or "") for text in paid)
+        assert len(paid) < 10
         judged = await scorer.score_external([group_of(question, [question.answer])])
         assert judged.verdicts == [Verdict((1.0,))]
 
@@ -82,16 +95,20 @@ def _encodable(text: str) -> bool:
         return False
 
 
-async def asked(child: Child, task: str, level: str, count: int) -> list[Question]:
+async def asked(child: Child, task: str, level: str, count: int) -> list[Instance]:
+    """Questions of the locked process, which are those of any other."""
     questions, _ = await scorer_of(child).draw(PUBLIC_KEY, task, level, 0, count)
-    return questions
+    instances, _ = Catalogue(SWARM_ID).draw(PUBLIC_KEY, task, level, 0, count)
+    assert questions == [instance.question for instance in instances]
+    return instances
 
 
+@pytest.mark.parametrize("part", range(PARTS))
 def test_hostile_answers_do_nothing_to_any_task_that_can_be_enabled(
-    child: Child, tmp_path: Path
+    child: Child, tmp_path: Path, part: int
 ) -> None:
     async def attack() -> None:
-        for task, level in ALL:
+        for task, level in ALL[part::PARTS]:
             await sweep(child, await asked(child, task, level, 1), tmp_path / "marker")
 
     asyncio.run(attack())
