@@ -37,6 +37,9 @@ from tests.benchmarks.sharing_markdown import table
 AUTHORS = 128
 BUNDLE = 8
 ROUND_SECONDS = 30.0
+STILL_SECONDS = 10.0
+"""After so long without another group nothing more is waited for."""
+
 LEVELS = [(task, "easy") for task in NINE]
 FINGERPRINTS = {level: bytes(32) for level in LEVELS}
 
@@ -85,14 +88,16 @@ async def _rate(
         groups_per_look=AUTHORS * BUNDLE,
     )
     before, ours = cpu_seconds(child), time.process_time()
-    while pool.room and len(pool) < AUTHORS * BUNDLE:
-        taken = len(pool)
-        await collector.look()
-        if len(pool) == taken:
-            break
+    await collector.look()
+    taken, since = len(pool), clock.now()
+    # A look leaves what takes longer to go on beside the next one.
+    while pool.room and clock.now() - since < STILL_SECONDS:
+        await clock.sleep(0.1)
+        if len(pool) > taken:
+            taken, since = len(pool), clock.now()
     spent, ours = cpu_seconds(child) - before, time.process_time() - ours
-    if len(pool) < AUTHORS * BUNDLE // 2:
-        raise RuntimeError(f"only {len(pool)} groups came through: {dict(collector.dropped)}")
+    if pool.room:
+        raise RuntimeError(f"only {len(pool)} groups came through: {collector.dropped}")
     return len(pool) / spent, len(pool) / ours
 
 
