@@ -41,9 +41,7 @@ MARK = "Eve:"
 OWN_QUESTIONS = 225
 """25 of each of the nine tasks: with 8 answers each as many as the gate remembers."""
 PEER_QUESTIONS = 108
-SMOLLM2_QUESTIONS = 90
-SMOLLM2_TASKS = ("basic_arithmetic",)
-"""What it can do at all, sometimes."""
+SMOLLM2_QUESTIONS = 45
 COMPLETIONS = 8
 SKILLS = ("base_conversion", "basic_arithmetic")
 OTHER_SKILLS = ("fraction_simplification", "binary_matrix")
@@ -69,8 +67,6 @@ class Source:
     skills: Sequence[str] = ()
     tiny: TinySettings = USUAL
     questions: int = PEER_QUESTIONS
-    tasks: Sequence[str] = ()
-    """What it is asked; empty is all."""
 
 
 RECEIVER = Source("the receiver itself, new answers", skills=SKILLS)
@@ -79,12 +75,7 @@ SOURCES = (
     Source("`tiny`, same base, other skills", skills=OTHER_SKILLS),
     Source("`tiny`, other random start", shared_seed=1, skills=OTHER_SKILLS),
     Source("`tiny`, three layers of width 96", shared_seed=2, skills=OTHER_SKILLS, tiny=LARGER),
-    Source(
-        "`smollm2-135m`, arithmetic alone",
-        model="smollm2-135m",
-        questions=SMOLLM2_QUESTIONS,
-        tasks=SMOLLM2_TASKS,
-    ),
+    Source("`smollm2-135m`", model="smollm2-135m", questions=SMOLLM2_QUESTIONS),
 )
 ATTACKS: Sequence[tuple[str, Callable[[Scored], Scored]]] = (
     ("right answers and nothing else", lambda scored: scored),
@@ -131,9 +122,7 @@ class Bench:
         await policy.create(await policy_order(settings, self._scorer, making, base))
         return policy
 
-    async def questions(
-        self, key: bytes, count: int, tasks: Sequence[str] = ()
-    ) -> Sequence[Question]:
+    async def questions(self, key: bytes, count: int) -> Sequence[Question]:
         """As many of each task as of any other."""
         levels = dict(self._settings.tasks.pairs)
         streams = QuestionStreams(
@@ -145,8 +134,8 @@ class Bench:
             rng=random.Random(0),
         )
         drawn: list[Question] = []
-        for task in tasks or levels:
-            drawn += await streams.draw({task: 1.0}, count // len(tasks or levels))
+        for task in levels:
+            drawn += await streams.draw({task: 1.0}, count // len(levels))
         return drawn
 
     async def scored(self, groups: Sequence[Group], *, own: bool) -> Sequence[Scored]:
@@ -160,7 +149,7 @@ class Bench:
 
     async def answers(self, policy: RemotePolicy, source: Source, *, own: bool) -> Sequence[Scored]:
         """A policy's own groups."""
-        asked = await self.questions(_key(self._made), source.questions, source.tasks)
+        asked = await self.questions(_key(self._made), source.questions)
         groups: list[Group] = []
         for start in range(0, len(asked), 9):
             groups += await policy.generate(asked[start : start + 9], COMPLETIONS)
