@@ -65,7 +65,12 @@ def _documented(name: str) -> bool:
 
 @pytest.mark.parametrize("kind", ["hds", "ac-odm", "odm"])
 def test_a_killed_run_goes_on_as_if_it_had_not_been(texts: Path, kind: str) -> None:
-    chosen = (f"scheduling.kind={kind}", "pretraining.state_losses=validation")
+    # The checkpoint that it goes on from is one of a step that ended with a validation.
+    chosen = (
+        f"scheduling.kind={kind}",
+        "pretraining.state_losses=validation",
+        "pretraining.validate_every=4",
+    )
     whole = run_small(texts, texts.parent / "whole", *chosen)
     with pytest.raises(Killed):
         run_small(texts, texts.parent / "killed", *chosen, kill_after=14)
