@@ -67,7 +67,8 @@ $(STAMP): pyproject.toml $(wildcard locks/*.txt)
 	$$python -m venv --clear .venv
 	@$(LOCKED) -r locks/building.txt
 	@if [ -n "$(TORCH_INDEX)" ]; then \
-	  $(BIN)/pip install -q -c constraints.txt --index-url $(TORCH_INDEX) torch; fi
+	  $(BIN)/pip install -q -c constraints.txt --index-url $(TORCH_INDEX) torch; \
+	else $(LOCKED) -r locks/torch-cpu.txt 2>/dev/null || true; fi  # where pip finds that build
 	@$(LOCKED) -r locks/packages.txt
 	@if [ -z "$(TORCH_INDEX)" ] && $(BIN)/pip show torch | grep '^Requires:.*nvidia' >/dev/null; then \
 	  $(LOCKED) -r locks/cuda.txt; fi

