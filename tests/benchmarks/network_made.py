@@ -102,7 +102,10 @@ class FixedScorer:
         """Every group holds."""
         await self._clock.sleep(SCORE_SECONDS * len(groups))
         now = self._clock.now()
-        found = [Scored(each, _half_right(each.completions), "external", now) for each in groups]
+        found = [
+            Scored(each, _half_right(each.completions), "external", now, prefix=prefix)
+            for each in groups
+        ]
         return found, []
 
 

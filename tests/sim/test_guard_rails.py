@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from swarmnode.config.settings import load_settings
-from swarmnode.sim import swarm
+from swarmnode.sim import building
 from swarmnode.sim.study import Arm, arms, run_study
 from swarmnode.types import RoundReport, Scored
 
@@ -52,7 +52,7 @@ def shorter(scored: Scored, *, partial_credit: bool) -> tuple[float, ...]:
 def test_a_policy_that_is_paid_for_brevity_is_told_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(swarm, "rewards", shorter)
+    monkeypatch.setattr(building, "rewards", shorter)
     runs, whole = run_study(
         arms(load_settings(assignments=SETTINGS), [(4, 0)], 1),
         tmp_path,

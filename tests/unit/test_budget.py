@@ -276,3 +276,12 @@ def test_quality_is_what_share_was_of_use_and_fades() -> None:
     changed = quality.of("peer", NOW + 21 * HALF_LIFE_SECONDS)
     assert changed is not None
     assert changed.score > 0.9
+
+
+def test_free_places_are_left_to_those_who_hold_some_already() -> None:
+    places = Places(12, {"a": 2, "b": 3, "c": 3})
+    assert places.give("a", 8) == 2, "more would be pushed out again"
+    assert [places.give("b", 8), places.give("c", 8)] == [1, 1]
+    assert not places.open_to("a"), "full, and equal"
+    assert Places(12, {}).give("a", 20) == 12
+    assert Places(12, {"a": 12}).give("b", 20) == 6

@@ -561,8 +561,8 @@ def test_whoever_filled_the_pool_first_keeps_nobody_else_out() -> None:
         assert len(here.pool) == 100
         prefixes = Counter(each.prefix for each in here.pool.fresh(clock.now()))
         assert prefixes == {"203.0.113.0/24": 99, own_prefix(two.name): 1}
-        # What had no place then is taken as soon as there is one.
-        here.pool.take(here.pool.fresh(clock.now())[:1])
+        # What had no place then is taken as soon as there is one that nobody else will need.
+        here.pool.take(here.pool.fresh(clock.now())[-1:])
         await here.look(*announced)
         assert [holder for holder, _ in here.transport.asked] == [two.address, one.address]
 
