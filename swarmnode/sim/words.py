@@ -47,6 +47,7 @@ REASONS = {
     "unscorable": "the question cannot be scored",
     "scorer_killed": "scoring it took too long or too much memory and was ended",
     "scorer_slow": "scoring took too long, whatever the text",
+    "scorer_budget": "scoring for the addresses it comes from had taken its share of time",
 }
 """The reasons of swarmnode.selection.admission, in plain words."""
 
