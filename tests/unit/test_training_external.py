@@ -11,8 +11,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from swarmnode.config.external import LogProbGate
 from swarmnode.config.training import Training
 from swarmnode.training import METRICS, Trainer, TrainingGroup
+from swarmnode.training.log_prob_gate import LEAST
 from swarmnode.training.plan import plan_round
 from tests.unit.training_support import (
     TinyLlama,
@@ -168,7 +170,11 @@ def test_every_reported_metric_is_documented_and_every_documented_one_reported()
         covariance="clip",
         covariance_low=-9.0,
     )
-    metrics = Trainer(VersatileLlama(), chosen, 1.0).step([*own, *foreign]).metrics
+    trainer = Trainer(VersatileLlama(), chosen, 1.0, gate=LogProbGate())
+    seen = {"log_prob_gate": {own[0].task: [0.0] * LEAST}}
+    trainer.load_state_dict({**trainer.state_dict(), **seen})
+    unlike = dataclasses.replace(foreign[0], same_tokenizer=not foreign[0].same_tokenizer)
+    metrics = trainer.step([*own, *foreign, unlike]).metrics
     assert set(metrics) == set(METRICS)
     assert metrics["sampling/sampling_logp_difference/max"] < 1e-4
 
