@@ -11,12 +11,10 @@ at any time. The corpus is made first, from what this machine has (mixing_corpor
 from __future__ import annotations
 
 import json
-import multiprocessing
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -24,7 +22,6 @@ from swarmnode.files import write_atomically
 from swarmnode.pretraining.corpus import Domain
 from swarmnode.pretraining.folder import Row as Step
 from swarmnode.pretraining.run import Finished, pretrain, sources_of
-from swarmnode.sim.machine import available_cores
 from tests.benchmarks.mixing_corpora import write_corpus
 from tests.benchmarks.mixing_page import costs, render, runs_by_arm
 from tests.benchmarks.mixing_protocol import (
@@ -41,6 +38,7 @@ from tests.benchmarks.mixing_protocol import (
 )
 from tests.benchmarks.mixing_rows import Row, best_option, row_of
 from tests.benchmarks.sharing_markdown import fill
+from tests.benchmarks.studies import on_every_core
 
 OUT = Path("runs") / "mixing"
 RESULTS = Path("docs") / "results"
@@ -88,31 +86,16 @@ def run_one(run: StudyRun, texts: Path) -> Finished:
 def make(runs: Iterable[StudyRun]) -> list[Row] | None:
     """Make all runs, one a core; their rows, or None when interrupted or when a core failed."""
     wanted, texts = list(runs), corpus()
-    context = multiprocessing.get_context("spawn")
-    queue: Any = context.Queue()
     missing = [run for run in wanted if not _row_file(run).exists()]
     print(f"{len(wanted) - len(missing)} of {len(wanted)} runs are there", flush=True)
-    cores = min(available_cores(), len(missing))
-    for each in (*missing, *[None] * cores):
-        queue.put(each)
-    workers = [context.Process(target=_work, args=(queue, texts)) for _ in range(cores)]
-    for worker in workers:
-        worker.start()
-    try:
-        for worker in workers:
-            worker.join()
-    except KeyboardInterrupt:
-        for worker in workers:
-            worker.join()
-        return None
-    if any(worker.exitcode for worker in workers):
+    if not on_every_core(_work, missing, texts):
         return None
     return [json.loads(_row_file(run).read_text("utf-8")) for run in wanted]
 
 
-def _work(queue: Any, texts: Path) -> None:
+def _work(runs: Iterator[StudyRun], texts: Path) -> None:
     torch.set_num_threads(1)
-    for run in iter(queue.get, None):
+    for run in runs:
         finished = run_one(run, texts)
         facts = [domain.facts for domain in finished.domains]
         row = row_of(

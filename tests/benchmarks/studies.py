@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +48,22 @@ def run_all(arms: Sequence[Arm], out: Path) -> bool:
     """
     missing = [arm for arm in arms if not arm.folder(out).finished(arm.settings)]
     print(f"{len(arms) - len(missing)} of {len(arms)} runs are there", flush=True)
+    return on_every_core(_work, missing, out)
+
+
+def on_every_core(
+    work: Callable[[Iterator[Any], Path], None], items: Sequence[object], place: Path
+) -> bool:
+    """Let a process a core do `work` on what it takes of the items, each taken once.
+
+    False when interrupted, which ends the work of every process, or when one failed.
+    """
     context = multiprocessing.get_context("spawn")
     queue: Any = context.Queue()
-    cores = min(available_cores(), len(missing))
-    for each in (*missing, *[None] * cores):
+    cores = min(available_cores(), len(items))
+    for each in (*items, *[None] * cores):
         queue.put(each)
-    workers = [context.Process(target=_work, args=(queue, out)) for _ in range(cores)]
+    workers = [context.Process(target=_take, args=(work, queue, place)) for _ in range(cores)]
     for worker in workers:
         worker.start()
     try:
@@ -67,8 +77,11 @@ def run_all(arms: Sequence[Arm], out: Path) -> bool:
     return all(worker.exitcode == 0 for worker in workers)
 
 
-def _work(queue: Any, out: Path) -> None:
-    arms: Iterator[Arm] = iter(queue.get, None)
+def _take(work: Callable[[Iterator[Any], Path], None], queue: Any, place: Path) -> None:
+    work(iter(queue.get, None), place)
+
+
+def _work(arms: Iterator[Arm], out: Path) -> None:
     folder = cache_folder(os.environ) / "warm-starts"
     folder.mkdir(parents=True, exist_ok=True)
     run_study(arms, out, environment=os.environ, cache=folder, progress=Lines())
