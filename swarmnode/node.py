@@ -23,7 +23,7 @@ from swarmnode.publish import Identity, Numbers, Published, Publisher
 from swarmnode.rewards.budget import ScorerBudget
 from swarmnode.rewards.client import Scorer
 from swarmnode.round import Parts
-from swarmnode.scheduling.tasks import TaskScheduler
+from swarmnode.scheduling.tasks import NodeScheduler, task_scheduler
 from swarmnode.scored import NodeRewards
 from swarmnode.selection.admission import AdmissionRules, Reason
 from swarmnode.selection.bounds import ExternalBounds
@@ -94,7 +94,7 @@ class Node:
     incoming: Incoming
     rewards: NodeRewards
     guard_rails: Rails
-    scheduler: TaskScheduler
+    scheduler: NodeScheduler
     transport: Transport
     reported: Counter[str] = field(default_factory=Counter)
     """What was dropped, by reason, as far as reports have told it."""
@@ -159,7 +159,7 @@ def build_node(settings: Settings, policy: RemotePolicy, around: Surroundings) -
         case "reference_answers":
             incoming = _reference_answers(settings, around, rewards, pool)
     guard_rails = Rails(settings.guard_rails, around.levels)
-    scheduler = TaskScheduler(settings.scheduling, list(around.levels))
+    scheduler = task_scheduler(settings.scheduling, list(around.levels), policy)
     parts = Parts(
         number=around.number,
         rounds=settings.rounds,

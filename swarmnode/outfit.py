@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -82,7 +82,10 @@ def ordered_policy(plan: Plan, scorer: Scorer) -> Callable[[], Awaitable[PolicyO
     """What the policy's host is told whenever it has to make it."""
     # Without a seed another one each time: a restarted node must not sample what it sampled before.
     seed = plan.rng("sampling").getrandbits(48)
-    making = making_of(plan.settings, plan.identity.public_key, seed, plan.cache)
+    making = replace(
+        making_of(plan.settings, plan.identity.public_key, seed, plan.cache),
+        total_rounds=plan.rounds or 0,
+    )
     return partial(order_of, plan.settings, making, scorer)
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from swarmnode.config.settings import Settings
 from swarmnode.policy.client import PolicyOrder
 from swarmnode.rewards.client import Scorer
+from swarmnode.scheduling.kinds import WITHOUT_GRADIENTS
 
 Pairs = list[tuple[str, str]]
 
@@ -35,6 +37,8 @@ class Making:
     """The node's own stream of warm-start questions, 1 to STREAMS_PER_SEED - 1."""
     cache: Path | None
     """Where warm starts are kept."""
+    total_rounds: int | None = None
+    """Rounds that are planned, 0 where nobody knows; None: it has none, and no scheduler."""
 
 
 async def base_pairs(settings: Settings, scorer: Scorer, shared_seed: int) -> Pairs:
@@ -67,7 +71,19 @@ async def policy_order(
         cache_folder=None if making.cache is None else str(making.cache),
         examples=await _examples(settings, scorer, making.shared_seed, policy.shown_examples),
         rounds=settings.rounds.model_dump(),
+        scheduling=_scheduling(settings, making.total_rounds),
     )
+
+
+def _scheduling(settings: Settings, total_rounds: int | None) -> dict[str, Any] | None:
+    """What the host is told of a scheduler that it has to have."""
+    if total_rounds is None or settings.scheduling.kind in WITHOUT_GRADIENTS:
+        return None
+    return {
+        "settings": settings.scheduling.model_dump(),
+        "tasks": [task for task, _ in settings.tasks.pairs],
+        "total_rounds": total_rounds,
+    }
 
 
 async def _examples(

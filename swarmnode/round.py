@@ -25,10 +25,10 @@ from swarmnode.types import Group, Question, RoundReport, Scored, TaskRewards, T
 class Scheduler(Protocol):
     """Decides what to ask."""
 
-    def weights(self) -> Mapping[str, float]:
+    async def weights(self) -> Mapping[str, float]:
         """Probability by task."""
 
-    def update(self, local: Sequence[Scored]) -> Mapping[str, float]:
+    async def update(self, local: Sequence[Scored]) -> Mapping[str, float]:
         """Learn from a round's own groups; returns metrics."""
 
 
@@ -119,7 +119,8 @@ async def produce(node: Parts) -> Sequence[Scored]:
 
 async def answer(node: Parts) -> Sequence[Scored]:
     """Draw Q questions, answer them and score the answers."""
-    questions = await node.questions.draw(node.scheduler.weights(), node.rounds.questions)
+    weights = await node.scheduler.weights()
+    questions = await node.questions.draw(weights, node.rounds.questions)
     groups = await node.policy.generate(questions, node.rounds.completions_per_group)
     return await node.rewards.score(groups)
 
@@ -135,7 +136,7 @@ async def learn(node: Parts, number: int, local: Sequence[Scored]) -> RoundRepor
     if permitted is not None:
         trained = await node.policy.train(permitted, () if external else mix.external)
     told = None if trained is None else trained.metrics
-    scheduled = node.scheduler.update(local)
+    scheduled = await node.scheduler.update(local)
     return RoundReport(
         node=node.number,
         round=number,

@@ -37,6 +37,7 @@ from swarmnode.policy.warm_start import WarmStartPlan, warm_start
 from swarmnode.policy.weights import WeightsCache
 from swarmnode.process import Handlers, inherited_socket, serve
 from swarmnode.rewards.channels import Paid, further_channels
+from swarmnode.scheduling.agent.hosted import HostedOrder, HostedScheduler
 from swarmnode.training import OUT, Trainer, TrainingGroup, Treatment
 from swarmnode.types import SUCCESS_THRESHOLD, Completion, FinishReason
 
@@ -73,6 +74,10 @@ class HostedPolicy:
             LogProbGate.model_validate(order["log_prob_gate"]),
         )
         self._generator = torch.Generator().manual_seed(order["sampling_seed"])
+        self._scheduler = None
+        if scheduling := order.get("scheduling"):
+            wanted = HostedOrder.from_values(scheduling, order["sampling_seed"])
+            self._scheduler = HostedScheduler(wanted, self._policy.model)
         # The warm start has done its work before the first checkpoint: it may change freely.
         bound = {
             "policy": settings.model_dump(mode="json", exclude=_NOT_BOUND)
@@ -80,7 +85,9 @@ class HostedPolicy:
             "training": training.model_dump(mode="json"),
             "rewards": {"channels": self._channels.model_dump(mode="json")},
         }
-        self._state = PolicyState(self._policy, self._trainer, self._generator, bound)
+        self._state = PolicyState(
+            self._policy, self._trainer, self._generator, bound, self._scheduler
+        )
         self._seconds = time.monotonic() - started
 
     def _warm_start(self, order: dict[str, Any]) -> None:
@@ -158,7 +165,9 @@ class HostedPolicy:
         """Take one step; groups of peers whose text is too long for us are left out, counted."""
         encoded, fits = self._encoded(groups)
         report = self._trainer.step(
-            list(compress(encoded, fits)), list(compress(*self._encoded(watched)))
+            list(compress(encoded, fits)),
+            list(compress(*self._encoded(watched))),
+            self._scheduler,
         )
         self._policy.version = self._trainer.steps
         treated = iter(report.treatments)
@@ -188,6 +197,19 @@ class HostedPolicy:
         ]
         channels = further_channels(completions, self._channels, self._settings.new_tokens)
         return replace(encoded, further_channels=channels)
+
+    def weights(self) -> Sequence[float]:
+        """The scheduler's shares of the tasks in the next round."""
+        return self._scheduled().weights()
+
+    def schedule(self, outcome: Mapping[str, Any]) -> Mapping[str, float]:
+        """Tell the scheduler what a round's own groups gave; returns its metrics."""
+        return self._scheduled().update(outcome)
+
+    def _scheduled(self) -> HostedScheduler:
+        if self._scheduler is None:
+            raise ValueError("this policy was made without a scheduler")
+        return self._scheduler
 
     def save(self, folder: str, extra: Any) -> dict[str, Any]:
         """Write a checkpoint that also keeps `extra`, a JSON value of the daemon's."""
@@ -319,6 +341,8 @@ def handlers() -> Handlers:
         "answer": asked(HostedPolicy.answer),
         "lengths": asked(HostedPolicy.lengths),
         "train": asked(HostedPolicy.train),
+        "weights": asked(HostedPolicy.weights),
+        "schedule": asked(HostedPolicy.schedule),
         "save": asked(HostedPolicy.save),
         "restore": asked(HostedPolicy.restore),
         "samples": asked(HostedPolicy.samples),

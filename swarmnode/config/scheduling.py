@@ -31,6 +31,7 @@ VARIANTS: Mapping[object, Mapping[str, Any]] = MappingProxyType(
             "stability": "paper",
             "diversity_weight": 10.0,
             "stability_weight": 10.0,
+            "learnability_weight": 0.0,
             "diversity_limit": 1024.0,
             "reward_normalisation": False,
             "gradient_memory": 0.0,
@@ -83,6 +84,10 @@ class Hds(Section):
 
     stability_weight: float = Field(default=0.1, ge=0.0)
     """Weight of the stability reward; 10 in the paper, whose terms have other scales."""
+
+    learnability_weight: float = Field(default=1.0, ge=0.0)
+    """Weight, in a node, of what a task's completions still teach: the mean size of their
+    advantages. The article, which is about pre-training, has none."""
 
     stability_cap: float = Field(default=5.0, gt=0.0)
     """Most that the paper's stability reward can be."""
@@ -202,7 +207,7 @@ class Scheduling(Section):
     kind: Kind = "uniform"
     """The scheduler. `uniform`: every task equally likely. `static`: by `static_weights`. `random`:
     other shares each step, a control. `sec`, `dump`, `odm`: bandits that seek tasks with much to
-    learn. `doge`, `reward-softmax`, `ac-odm` and `hds` need gradients by domain.
+    learn. `doge`, `reward-softmax`, `ac-odm` and `hds` look at gradients by domain.
     docs/scheduling.md tells them apart."""
 
     minimum_share: float = Field(default=0.02, ge=0.0, le=1.0)

@@ -47,9 +47,9 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "from the scheduler.",
         "scheduler/overruled": "Rounds since the start in which the scheduler's weights could not "
         "be used and the last good ones were.",
-        "scheduler/reward": "What the last step was worth to the agent, all rewards together; this "
-        "and what follows of hds and ac-odm alone.",
-        "scheduler/share": "By reward: its part of what was paid, of the sizes of all three.",
+        "scheduler/reward": "What the last step was worth, all rewards together; this and what "
+        "follows of hds, ac-odm and in part reward-softmax.",
+        "scheduler/share": "By reward: its part of what was paid, of the sizes of all.",
         "scheduler/saturated": "By reward: share of the steps so far in which it stood at an end "
         "of its range, where it tells no two actions apart. Near 1 it is useless.",
         "scheduler/critic_loss": "Squared errors of the critics.",

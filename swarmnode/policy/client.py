@@ -54,6 +54,9 @@ class PolicyOrder:
     """The settings of `selection.log_prob_gate`."""
     rounds: Mapping[str, Any] | None = None
     """The settings' section of that name; None for a policy that isn't trained here."""
+    scheduling: Mapping[str, Any] | None = None
+    """`settings` of that section, the `tasks` in their order, and `total_rounds`, 0 if unknown;
+    None where the host has no scheduler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +144,7 @@ class RemotePolicy:
             "examples": order.examples,
             "log_prob_gate": order.log_prob_gate,
             "rounds": order.rounds,
+            "scheduling": order.scheduling,
         }
         made = await self._host.call("create", payload, creating(order.policy))
         self.info = PolicyInfo(made["name"], 0, made["tokenizer_fingerprint"])
@@ -236,6 +240,22 @@ class RemotePolicy:
         self.info = PolicyInfo(self.info.name, result["version"], self.info.tokenizer_fingerprint)
         treatments = zip(groups, result["treatments"], strict=True)
         return Trained(result["metrics"], [self._trained(*each) for each in treatments])
+
+    async def weights(self) -> Sequence[float]:
+        """The shares of the tasks in the next round, by the host's scheduler."""
+        payload = {"number": self._number}
+        found: Sequence[float] = await self._clock.work(
+            0.0, self._host.call("weights", payload, CALL_SECONDS)
+        )
+        return found
+
+    async def schedule(self, outcome: Mapping[str, Any]) -> Mapping[str, float]:
+        """Tell the host's scheduler what a round's own groups gave; returns its metrics."""
+        payload = {"number": self._number, "outcome": outcome}
+        told: Mapping[str, float] = await self._clock.work(
+            0.0, self._host.call("schedule", payload, CALL_SECONDS)
+        )
+        return told
 
     def _told(self, scored: Scored) -> dict[str, Any]:
         return described(scored, self._rewards(scored), self.info.tokenizer_fingerprint)

@@ -30,6 +30,7 @@ from torch import Tensor, nn
 
 from swarmnode.config.base import Section
 from swarmnode.policy.checkpoint import CheckpointError, Saved, save_checkpoint
+from swarmnode.policy.plain_state import bytes_of, load_state, save_state
 from swarmnode.policy.policy import Policy
 from swarmnode.policy.weights import fill, read_weights, save_weights
 
@@ -37,6 +38,7 @@ _MODEL = "model.safetensors"
 _OPTIMIZER = "optimizer.safetensors"
 _REFERENCE = "reference.safetensors"
 _STATE = "state.json"
+_SCHEDULER = "scheduler"
 _FORMAT = 1
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 _LIBRARIES = ("torch", "transformers", "safetensors", "tokenizers")
@@ -61,6 +63,16 @@ class SavedTrainer(Protocol):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a copy of such a state."""
+
+
+class SavedScheduler(Protocol):
+    """What is asked of a scheduler that lives beside the policy."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """A tree of plain values and tensors."""
+
+    def load_state_dict(self, saved: Mapping[str, Any] | None) -> None:
+        """Continue from such a tree, or begin anew without one; the policy was loaded before."""
 
 
 class _Optimizer(Section):
@@ -98,6 +110,8 @@ class PolicyState:
     """A policy with its trainer and its sampling generator, as one thing to save and to load.
 
     `settings` are plain values by section; a checkpoint that was saved under others is refused.
+    What a `scheduler` of the policy's has learned lies beside it, in scheduler.json and
+    scheduler.safetensors.
     """
 
     def __init__(
@@ -106,7 +120,9 @@ class PolicyState:
         trainer: SavedTrainer,
         generator: torch.Generator,
         settings: Mapping[str, Any],
+        scheduler: SavedScheduler | None = None,
     ) -> None:
+        self._scheduler = scheduler
         self._policy = policy
         self._trainer = trainer
         self._generator = generator
@@ -135,6 +151,7 @@ class PolicyState:
         )
         document = self._document(scalars, trainer, extra)
         weights, reference = self._policy.saved_tensors(), self._policy.reference_tensors()
+        scheduler = None if self._scheduler is None else self._scheduler.state_dict()
 
         def write(temporary: Path) -> None:
             try:
@@ -142,12 +159,15 @@ class PolicyState:
                 if reference:
                     save_weights(reference, temporary / _REFERENCE)
                 save_file(moments, temporary / _OPTIMIZER)
+                if scheduler is not None:
+                    save_state(scheduler, temporary, _SCHEDULER)
             except SafetensorError as error:
                 raise OSError(str(error)) from error
             (temporary / _STATE).write_bytes(document)
 
         tensors = [*weights.values(), *reference.values(), *moments.values()]
         expected = sum(one.nbytes for one in tensors) + len(document) + _HEADER_BYTES
+        expected += bytes_of(scheduler)
         return save_checkpoint(folder, self._trainer.steps, expected, write)
 
     def load(self, path: Path) -> JsonValue:
@@ -161,6 +181,7 @@ class PolicyState:
         generator = self._checked_generator(path, state)
         weights = _checked(self._policy.saved_tensors(), path / _MODEL)
         reference = _checked(self._policy.reference_tensors(), path / _REFERENCE)
+        scheduler = self._saved_scheduler(path)
         fill(self._policy.saved_tensors(), weights)
         fill(self._policy.reference_tensors(), reference)
         self._trainer.load_state_dict(
@@ -173,7 +194,18 @@ class PolicyState:
         )
         self._generator.set_state(generator)
         self._policy.version = state.version
+        if self._scheduler is not None:
+            self._scheduler.load_state_dict(scheduler)
         return state.extra
+
+    def _saved_scheduler(self, path: Path) -> Any:
+        """What a scheduler had learned; None where nobody asks, or nothing was saved."""
+        if self._scheduler is None or not (path / f"{_SCHEDULER}.json").exists():
+            return None
+        try:
+            return load_state(path, _SCHEDULER)
+        except (SafetensorError, ValueError) as error:
+            raise _refusal(path, f"a scheduler that cannot be read: {error}") from error
 
     def load_policy(self, path: Path) -> JsonValue:
         """Take the weights and the version alone from a verified checkpoint; returns its `extra`.

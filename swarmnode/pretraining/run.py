@@ -17,11 +17,11 @@ from swarmnode.config.scheduling import Scheduling
 from swarmnode.config.settings import Settings
 from swarmnode.policy.checkpoint import save_checkpoint
 from swarmnode.policy.device import choose_device
+from swarmnode.policy.plain_state import load_state, save_state
 from swarmnode.pretraining.corpus import Domain, open_corpus
 from swarmnode.pretraining.export import save_model
 from swarmnode.pretraining.folder import Row, RunFolder, first_row, row_of
 from swarmnode.pretraining.model import ByteModel
-from swarmnode.pretraining.plain_state import load_state, save_state
 from swarmnode.pretraining.prepare import Cut, prepared
 from swarmnode.pretraining.sources import CorpusError, Source
 from swarmnode.pretraining.trainer import Trainer

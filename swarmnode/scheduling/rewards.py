@@ -1,4 +1,5 @@
-"""The three rewards of HDS (arXiv 2606.24133), as its article has them and corrected. No torch.
+"""The three rewards of HDS (arXiv 2606.24133), as its article has them and corrected, and one
+more for a node: what a task's completions still teach, which a loss says nothing of. No torch.
 
 Article: r_i = w_align r_align,i + w_div r_div,i + w_stab r_stab by domain, with weights 1, 10, 10.
 How the vector becomes the scalar that a critic learns is not said there. Here it is Σ_i a_i r_i
@@ -56,11 +57,12 @@ def relative_stability(change: float, usual: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """A step's three rewards by domain, unweighted; those of what was not measured are 0."""
+    """A step's rewards by domain, unweighted; those of what was not measured are 0."""
 
     alignment: Sequence[float]
     diversity: Sequence[float]
     stability: Sequence[float]
+    learnability: Sequence[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class Reward:
 
     scalar: float
     by_domain: Sequence[float]
-    """The weighted sum of the three, by domain."""
+    """The weighted sum of all, by domain."""
     metrics: Mapping[str, float]
 
 
@@ -80,6 +82,7 @@ class Rewards:
         self._settings = settings
         self._products = Products(domains, settings.gradient_memory)
         self._diversity: list[float | None] = [None] * domains
+        self._learnability: list[float | None] = [None] * domains
         self._norm: float | None = None
         self._usual_change = 0.0
         self._steps = 0
@@ -88,7 +91,7 @@ class Rewards:
     def take(self, state: State, outcome: Outcome) -> Reward:
         """The reward of a step that began in `state`. Once for each step, in order."""
         terms = self._terms(state, outcome)
-        weights = self._weights()
+        weights = self._weights(learnability=bool(outcome.learnability))
         parts = {
             name: self._scalar([weights[name] * r for r in getattr(terms, name)], outcome.weights)
             for name in weights
@@ -100,13 +103,15 @@ class Rewards:
         self._count_saturated(terms)
         return Reward(math.fsum(parts.values()), by_domain, self._metrics(parts))
 
-    def _weights(self) -> dict[str, float]:
+    def _weights(self, *, learnability: bool) -> dict[str, float]:
         chosen = self._settings
-        return {
+        weights = {
             "alignment": chosen.alignment_weight,
             "diversity": chosen.diversity_weight,
             "stability": chosen.stability_weight,
         }
+        # Language modelling has none, and its metrics shouldn't tell of it.
+        return weights | ({"learnability": chosen.learnability_weight} if learnability else {})
 
     def _scalar(self, rewards: Sequence[float], shares: Sequence[float]) -> float:
         if self._settings.scalarisation == "mean":
@@ -121,6 +126,7 @@ class Rewards:
             alignment=alignments(table, self._settings.alignment) if table else [0.0] * domains,
             diversity=self._diversities(state, outcome.diversity),
             stability=[self._stability(outcome.layer_norms)] * domains,
+            learnability=self._learnabilities(outcome.learnability),
         )
 
     def _diversities(self, state: State, shown: ByDomain) -> list[float]:
@@ -130,6 +136,13 @@ class Rewards:
         curriculum = self._settings.diversity == "curriculum"
         form = curriculum_diversity if curriculum else paper_diversity
         return [0.0 if m is None else form(state.progress, m) for m in self._diversity]
+
+    def _learnabilities(self, shown: ByDomain) -> list[float]:
+        """What a domain's samples last taught."""
+        for domain, value in enumerate(shown):
+            if value is not None:
+                self._learnability[domain] = value
+        return [value or 0.0 for value in self._learnability]
 
     def _stability(self, layer_norms: Sequence[float]) -> float:
         """0.0 at the first step, whose change nobody knows."""
@@ -180,6 +193,7 @@ class Rewards:
         return {
             "products": self._products.to_values(),
             "diversity": list(self._diversity),
+            "learnability": list(self._learnability),
             "norm": self._norm,
             "usual_change": self._usual_change,
             "steps": self._steps,
@@ -190,6 +204,7 @@ class Rewards:
         """Take back what `state_dict` gave."""
         self._products.load_values(saved["products"])
         self._diversity = list(saved["diversity"])
+        self._learnability = list(saved["learnability"])
         self._norm = saved["norm"]
         self._usual_change = saved["usual_change"]
         self._steps = saved["steps"]

@@ -142,6 +142,7 @@ async def _create_policies(
             shared_seed=simulation.seed,
             stream=number + 1,
             cache=cache,
+            total_rounds=simulation.rounds,
         )
         return await node.policy.create(await policy_order(settings, scorer, making, base))
 

@@ -117,6 +117,19 @@ class RecomputingModel(Protocol):
         ...
 
 
+class GradientWatcher(Protocol):
+    """Sees the gradient of a step grow, task by task; it must change nothing."""
+
+    def begin(self) -> None:
+        """The parameters' gradients have been cleared; what was seen before doesn't count."""
+        ...
+
+    def took(self, task: str, weight: float) -> None:
+        """All groups of a task have been added to the gradients, none of another since the last
+        call; `weight` is what the task's summed loss is to be divided by for its mean."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Treatment:
     """What a step made of one of its groups."""

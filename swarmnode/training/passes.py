@@ -20,14 +20,19 @@ from torch import Tensor
 from swarmnode.config.training import Training
 from swarmnode.training.batches import TrainingBatch, training_batch
 from swarmnode.training.covariance import restrained_tokens, token_covariances, token_draws
-from swarmnode.training.groups import RecomputingModel, ReferenceModel, TrainableModel
+from swarmnode.training.groups import (
+    GradientWatcher,
+    RecomputingModel,
+    ReferenceModel,
+    TrainableModel,
+)
 from swarmnode.training.logprobs import chunked_statistics
 from swarmnode.training.losses import TokenStatistics
 from swarmnode.training.memory import ActivationCost, is_out_of_memory
 from swarmnode.training.objective import BatchLoss, Fixed, batch_loss
 from swarmnode.training.packing import micro_batches
 from swarmnode.training.plan import TrainedRow
-from swarmnode.training.records import token_record
+from swarmnode.training.records import divisor, token_record
 
 OUT_OF_MEMORY = "steps/out_of_memory"
 DROPPED = "groups/out_of_memory"
@@ -40,7 +45,11 @@ Result = TypeVar("Result")
 
 
 class RoundPasses:
-    """A round's rows under one policy; `longest` is the most tokens a completion may have."""
+    """A round's rows under one policy; `longest` is the most tokens a completion may have.
+
+    With `tasks`, one for each row, micro-batches are of one task each and tasks come one after the
+    other, so that the gradient of a task is one difference; else rows are batched by length alone.
+    """
 
     def __init__(
         self,
@@ -50,6 +59,7 @@ class RoundPasses:
         longest: int,
         rows: Sequence[TrainedRow],
         cost: ActivationCost | None,
+        tasks: Sequence[str] | None = None,
     ) -> None:
         self._model = model
         self._settings = settings
@@ -72,8 +82,15 @@ class RoundPasses:
         def fits(count: int, longest_row: int) -> bool:
             return cost is None or cost.bytes(count, longest_row) <= limit
 
+        self._tasks = tasks or ("",) * len(rows)
+        places = range(len(rows))
         self._layout: list[Rows] = [
-            tuple(chosen) for chosen in micro_batches(lengths, settings.micro_batch_tokens, fits)
+            tuple(of_task[index] for index in chosen)
+            for task in sorted(set(self._tasks))
+            if (of_task := [place for place in places if self._tasks[place] == task])
+            for chosen in micro_batches(
+                [lengths[place] for place in of_task], settings.micro_batch_tokens, fits
+            )
         ]
         self._recomputed = {index for index, length in enumerate(lengths) if not fits(1, length)}
 
@@ -96,10 +113,11 @@ class RoundPasses:
                 return found
         return {}
 
-    def gradients(self, steps: int) -> list[Tensor]:
+    def gradients(self, steps: int, watcher: GradientWatcher | None = None) -> list[Tensor]:
         """Adds the gradients of the summed loss to the parameters'; the record of each micro-batch.
 
-        `steps` are the optimizer steps before this one. Without any row that fits it is empty.
+        `steps` are the optimizer steps before this one; a `watcher` needs `tasks`. Without any row
+        that fits it is empty.
         """
         while self._layout:
             for one in self._parameters:
@@ -108,11 +126,35 @@ class RoundPasses:
             if restrained is None:
                 continue
             found: dict[int, Tensor] = {}
-            records = self._over_layout(lambda rows: self._backward(rows, restrained, found))  # noqa: B023
+            records = self._added_up(restrained, found, watcher)
             if records is not None:
                 self._old = self._old or found
                 return records
         return []
+
+    def _added_up(
+        self,
+        restrained: dict[int, Tensor],
+        found: dict[int, Tensor],
+        watcher: GradientWatcher | None,
+    ) -> list[Tensor] | None:
+        """The records of all micro-batches, or None as `_over_layout` says."""
+        if watcher is None:
+            return self._over_layout(lambda rows: self._backward(rows, restrained, found))
+        watcher.begin()
+        last = {self._tasks[rows[0]]: rows for rows in self._layout}
+        of_task: list[Tensor] = []
+
+        def watched(rows: Rows) -> Tensor:
+            record = self._backward(rows, restrained, found)
+            of_task.append(record)
+            task = self._tasks[rows[0]]
+            if rows == last[task]:
+                watcher.took(task, float(divisor(of_task)))
+                of_task.clear()
+            return record
+
+        return self._over_layout(watched)
 
     def _over_layout(self, work: Callable[[Rows], Result]) -> list[Result] | None:
         """What `work` gives for each micro-batch; None if one was made smaller instead."""

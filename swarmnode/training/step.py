@@ -26,6 +26,7 @@ from swarmnode.training.channels import ACCURACY_ALONE, ChannelSpread
 from swarmnode.training.gating import gated, looked_at
 from swarmnode.training.groups import (
     OUT,
+    GradientWatcher,
     ReferenceModel,
     StepReport,
     TrainableModel,
@@ -87,11 +88,16 @@ class Trainer:
         return self._steps
 
     def step(
-        self, groups: Sequence[TrainingGroup], watched: Sequence[TrainingGroup] = ()
+        self,
+        groups: Sequence[TrainingGroup],
+        watched: Sequence[TrainingGroup] = (),
+        watcher: GradientWatcher | None = None,
     ) -> StepReport:
         """Trains on a round's groups, local and external, in any order.
 
-        `watched` are groups of peers that are only held against the gate.
+        `watched` are groups of peers that are only held against the gate. A `watcher` sees the
+        gradient of the first inner step, task by task; the order in which gradients add up is
+        another one then, which changes roundings and nothing else.
         """
         plan = plan_round(groups, self._settings, self._channel_weights, self._spread)
         self._spread = plan.spread
@@ -102,9 +108,10 @@ class Trainer:
             looked = self._look(groups, plan.rows)
             seen += chain(*looked.values())
             plan = gated(self._gate, plan, looked)
-        passes = self._passes(plan.rows)
+        tasks = [groups[row.group].task for row in plan.rows] if watcher else None
+        passes = self._passes(plan.rows, tasks)
         metrics = {**group_metrics(plan.counts), **length_metrics(groups), **plan.channels}
-        metrics, stepped = self._inner_steps(passes, metrics)
+        metrics, stepped = self._inner_steps(passes, metrics, watcher)
         if self._gate.measures and not self._gate.enforces:
             looked = looked_at(self._gate, groups, plan.rows, passes.old_logprobs)
             seen += chain(*looked.values())
@@ -126,11 +133,13 @@ class Trainer:
         known = {places[at]: logprobs for at, logprobs in found.items()}
         return looked_at(self._gate, groups, rows, known)
 
-    def _passes(self, rows: Sequence[TrainedRow]) -> RoundPasses:
+    def _passes(
+        self, rows: Sequence[TrainedRow], tasks: Sequence[str] | None = None
+    ) -> RoundPasses:
         if self._settings.activation_limit_mib and self._cost is None:
             self._cost = measured_cost(self._model, self._device)
         return RoundPasses(
-            self._model, self._settings, self._temperature, self._longest, rows, self._cost
+            self._model, self._settings, self._temperature, self._longest, rows, self._cost, tasks
         )
 
     def state_dict(self) -> dict[str, Any]:
@@ -151,7 +160,7 @@ class Trainer:
         self._gate.calibration = Calibration.from_values(state.get("log_prob_gate", {}))
 
     def _inner_steps(
-        self, passes: RoundPasses, metrics: dict[str, float]
+        self, passes: RoundPasses, metrics: dict[str, float], watcher: GradientWatcher | None
     ) -> tuple[dict[str, float], bool]:
         """The round's metrics with those given, and whether a step was taken."""
         records: list[Tensor] = []
@@ -159,7 +168,8 @@ class Trainer:
         steps_before = self._steps
         skipped: str | None = None
         while skipped is None and len(norms) < self._settings.inner_steps:
-            made = passes.gradients(self._steps)
+            # Later inner steps tell of the same groups under a policy that has moved already.
+            made = passes.gradients(self._steps, None if norms else watcher)
             norm, skipped = self._apply(made) if made else (0.0, SKIPPED_DEAD)
             if made:
                 records += made

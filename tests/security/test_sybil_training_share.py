@@ -55,7 +55,7 @@ class Node:
             self.tokens[each.prefix] += _length(each) * _trained(each)
         return Trained({}, ())
 
-    def update(self, local: Sequence[Scored]) -> Mapping[str, float]:
+    async def update(self, local: Sequence[Scored]) -> Mapping[str, float]:
         return {}
 
     def watch(self, groups: Sequence[Scored]) -> Mapping[str, float]:

@@ -206,7 +206,7 @@ class Skill:
         self.skill = min(0.9, max(0.05, self.skill + step))
         return Trained({}, ())
 
-    def update(self, local: Sequence[Scored]) -> Mapping[str, float]:
+    async def update(self, local: Sequence[Scored]) -> Mapping[str, float]:
         return {}
 
     def watch(self, groups: Sequence[Scored]) -> Mapping[str, float]:

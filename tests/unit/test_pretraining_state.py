@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from swarmnode.pretraining.plain_state import load_state, save_state
+from swarmnode.policy.plain_state import load_state, save_state
 
 
 def test_everything_comes_back_as_it_was(tmp_path: Path) -> None:

@@ -33,11 +33,11 @@ class Everything:
     tokens: int = 2
     """Of every completion of a peer, in our own tokenizer."""
 
-    def weights(self) -> Mapping[str, float]:
+    async def weights(self) -> Mapping[str, float]:
         self.diary.append("weights")
         return {"basic_arithmetic": 1.0}
 
-    def update(self, local: Sequence[Scored]) -> Mapping[str, float]:
+    async def update(self, local: Sequence[Scored]) -> Mapping[str, float]:
         self.diary.append("update")
         return {"scheduler/weight/basic_arithmetic": 1.0}
 

@@ -7,12 +7,15 @@ tell slightly more, and K of them have to be kept (K × selected parameters, flo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from swarmnode.scheduling.scheduler import ByDomain
+
+_NUMBER = re.compile(r"\.(\d+)\.")
 
 
 class DomainGradients:
@@ -42,6 +45,10 @@ class DomainGradients:
         known = self._sums[domain]
         self._sums[domain] = change if known is None else known.add_(change)
         self._counts[domain] += 1
+
+    def passed_over(self) -> None:
+        """After a backward that is not to be looked at."""
+        self._before = self._flat()
 
     @torch.no_grad()
     def products(self) -> tuple[ByDomain, ...]:
@@ -92,6 +99,26 @@ class LayerChanges:
         for layer, old in pairs:
             old.copy_(layer)
         return tuple(norms.tolist()), tuple(changes.tolist())
+
+
+def layer_matrices(model: nn.Module) -> list[Tensor]:
+    """The last trained matrix of each numbered layer, which stands for the layer.
+
+    In decoders it is the second feed-forward matrix, or that of an adapter there. Layers are known
+    by the first number in the names of their parameters (`model.layers.3.mlp…`); where none is, the
+    last trained matrix of all stands alone. Raises ValueError where no matrix is trained.
+    """
+    found: dict[int, Tensor] = {}
+    last: Tensor | None = None
+    for name, parameter in model.named_parameters():
+        if not parameter.requires_grad or parameter.ndim < 2:
+            continue
+        last = parameter
+        if number := _NUMBER.search(name):
+            found[int(number[1])] = parameter
+    if last is None:
+        raise ValueError("the model has no trained matrix")
+    return [found[number] for number in sorted(found)] or [last]
 
 
 def late_layers(count: int, chosen: int = 3) -> tuple[int, ...]:

@@ -14,24 +14,33 @@ from typing import Any, Final
 import torch
 from safetensors.torch import load_file, save_file
 
-_TENSORS: Final = "state.safetensors"
-_VALUES: Final = "state.json"
 _KIND: Final = "#"
 """The key that tells a tensor, a tuple or a dictionary with other keys from an ordinary one."""
 
 
-def save_state(tree: Any, folder: Path) -> None:
-    """Write both files. Raises TypeError for what is none of these; OSError."""
+def save_state(tree: Any, folder: Path, name: str = "state") -> None:
+    """Write NAME.safetensors and NAME.json.
+
+    Raises TypeError for what is none of these; OSError.
+    """
     tensors: dict[str, torch.Tensor] = {}
     values = json.dumps(_plain(tree, tensors))
-    save_file(tensors, folder / _TENSORS)
-    (folder / _VALUES).write_text(values, encoding="utf-8")
+    save_file(tensors, folder / f"{name}.safetensors")
+    (folder / f"{name}.json").write_text(values, encoding="utf-8")
 
 
-def load_state(folder: Path) -> Any:
+def load_state(folder: Path, name: str = "state") -> Any:
     """The tree, its tensors on the processor. Raises OSError, ValueError, SafetensorError."""
-    tensors = load_file(folder / _TENSORS)
-    return _whole(json.loads((folder / _VALUES).read_text(encoding="utf-8")), tensors)
+    tensors = load_file(folder / f"{name}.safetensors")
+    values = (folder / f"{name}.json").read_text(encoding="utf-8")
+    return _whole(json.loads(values), tensors)
+
+
+def bytes_of(tree: Any) -> int:
+    """Of all tensors in the tree."""
+    tensors: dict[str, torch.Tensor] = {}
+    _plain(tree, tensors)
+    return sum(tensor.nbytes for tensor in tensors.values())
 
 
 def _plain(tree: Any, tensors: dict[str, torch.Tensor]) -> Any:
