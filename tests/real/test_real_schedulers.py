@@ -21,17 +21,27 @@ ROUNDS = 6
 pytestmark = pytest.mark.real
 
 
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for all kinds, so that the warm start is made once."""
+    return tmp_path_factory.mktemp("home")
+
+
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("kind", ["doge", "reward-softmax", "ac-odm", "hds"])
-def test_a_simulated_node_asks_by_the_shares_of_its_policy_host(kind: str, tmp_path: Path) -> None:
+def test_a_simulated_node_asks_by_the_shares_of_its_policy_host(
+    kind: str, home: Path, tmp_path: Path
+) -> None:
     chosen = [f"scheduling.kind={kind}", *SETTINGS]
+    arguments = "--nodes 2 --mix 4/2 --task basic_arithmetic:easy --task base_conversion:easy"
     done = subprocess.run(
-        [PROGRAM, "simulate", "--nodes", "2", "--rounds", str(ROUNDS), "--mix", "4/2"]
-        + ["--task", "basic_arithmetic:easy", "--task", "base_conversion:easy"]
-        + ["--out", "out"]
-        + [part for each in chosen for part in ("--set", each)],
+        [
+            *(str(PROGRAM), "simulate", *arguments.split()),
+            *("--rounds", str(ROUNDS), "--out", "out"),
+            *(part for each in chosen for part in ("--set", each)),
+        ],
         cwd=tmp_path,
-        env={**os.environ, "SWARMNODE_HOME": str(tmp_path / "home"), "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "SWARMNODE_HOME": str(home), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
     )
