@@ -5,9 +5,9 @@ optimizer.safetensors AdamW's moments by parameter name; reference.safetensors t
 training began with, where it is held near them; scheduler.safetensors and scheduler.json what a
 scheduler beside the policy learned, where there is one; state.json the rest: scalars, generators,
 settings, library versions and a JSON value of the daemon's. Safetensors and JSON only. Everything
-is checked against the live policy before anything of it is changed, and saving changes nothing, no generator
-included, so that a restored policy goes on bit for bit like one that never stopped (on the same
-machine, libraries and threads).
+is checked against the live policy before anything of it is changed, and saving changes nothing, no
+generator included, so that a restored policy goes on bit for bit like one that never stopped (on
+the same machine, libraries and threads).
 
 Knows the trainer by the form of its state alone.
 """
