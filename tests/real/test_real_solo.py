@@ -192,6 +192,7 @@ def test_the_exported_model_answers_as_the_node_does(here: Here) -> None:
             },
             "training": settings.training.model_dump(),
             "channels": settings.rewards.channels.model_dump(),
+            "log_prob_gate": settings.selection.log_prob_gate.model_dump(),
             "seed": 0,
             "sampling_seed": 0,
             "shared_seed": 0,
