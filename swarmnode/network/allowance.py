@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Literal
 
+from swarmnode.buckets import Bucket, Buckets, Rate
 from swarmnode.clock import Clock
 
 REMEMBERED: Final = 1024
@@ -19,48 +19,6 @@ REMEMBERED: Final = 1024
 
 Short = Literal["peer", "prefix", "all"]
 """Whose bucket has too little left."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """Units refilled per second, and how many may be saved up."""
-
-    per_second: float
-    burst: float
-
-
-@dataclass(slots=True)
-class _Bucket:
-    left: float
-    at: float
-
-    def refilled(self, rate: Rate, now: float) -> float:
-        self.left = min(rate.burst, self.left + max(now - self.at, 0.0) * rate.per_second)
-        self.at = now
-        return self.left
-
-
-class _Buckets:
-    """Of one rate, by name; those used last."""
-
-    def __init__(self, rate: Rate) -> None:
-        self._rate = rate
-        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
-
-    def of(self, name: str, now: float) -> _Bucket:
-        bucket = self._buckets.get(name)
-        if bucket is None:
-            bucket = self._buckets[name] = _Bucket(self._rate.burst, now)
-            if len(self._buckets) > REMEMBERED:
-                self._buckets.popitem(last=False)
-        else:
-            self._buckets.move_to_end(name)
-            bucket.refilled(self._rate, now)
-        return bucket
-
-    def share(self, name: str, now: float) -> float:
-        bucket = self._buckets.get(name)
-        return 1.0 if bucket is None else bucket.refilled(self._rate, now) / self._rate.burst
 
 
 class Allowance:
@@ -77,10 +35,10 @@ class Allowance:
     ) -> None:
         self._clock = clock
         self._prefix_of = prefix_of
-        self._peers = _Buckets(each)
-        self._prefixes = _Buckets(prefix)
+        self._peers = Buckets(each, REMEMBERED)
+        self._prefixes = Buckets(prefix, REMEMBERED)
         self._together = together
-        self._all = _Bucket(together.burst, clock.now())
+        self._all = Bucket(together.burst, clock.now())
 
     def take(self, peer_id: str, units: float) -> Short | None:
         """Take `units` from all three buckets, if all have them; else whose has not."""

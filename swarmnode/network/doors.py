@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from swarmnode.buckets import Rate
 from swarmnode.clock import Clock
-from swarmnode.network.allowance import Allowance, Rate
+from swarmnode.network.allowance import Allowance
 from swarmnode.network.whereabouts import Whereabouts
 
 MIB: Final = 1024 * 1024

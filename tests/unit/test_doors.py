@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from swarmnode.buckets import Rate
 from swarmnode.clock import VirtualClock
-from swarmnode.network.allowance import REMEMBERED, Allowance, BytesByPeer, Rate
+from swarmnode.network.allowance import REMEMBERED, Allowance, BytesByPeer
 from swarmnode.network.dht_messages import REQUEST_BYTES_MAX
 from swarmnode.network.dht_records import AnnouncementValidator, key_id
 from swarmnode.network.dht_replica import BAD_RECORDS_MAX, VERIFIED_AT_ONCE, records_in

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarmnode.network.allowance import Rate
+from swarmnode.buckets import Rate
 from swarmnode.network.doors import Doors, Limit, Limits
 from swarmnode.network.known import Known
 from swarmnode.network.serving import Serving
