@@ -113,7 +113,8 @@ def child(case: Case) -> dict[str, Any]:
     """Peaks of this process in MiB."""
     import torch
 
-    from swarmnode.worker import HostedPolicy, handlers
+    from swarmnode.hosted_policy import HostedPolicy
+    from swarmnode.worker import handlers
 
     torch.set_num_threads(1)
     serving = handlers()

@@ -18,12 +18,12 @@ import pytest
 from safetensors.torch import load_file
 
 from swarmnode.home import Home
+from swarmnode.hosted_policy import HostedPolicy
 from swarmnode.policy.described import describe
 from swarmnode.policy.weights import weights_digest
 from swarmnode.reports import report_from_json
 from swarmnode.sim.real import real_environment
 from swarmnode.store.reading import stored_bundles, stored_rounds
-from swarmnode.worker import HostedPolicy
 from tests.real.real_support import (
     QUICK,
     adopting,

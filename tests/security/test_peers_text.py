@@ -9,10 +9,10 @@ import torch
 
 from swarmnode.config.policy import PolicySettings, TinySettings, WarmStartSettings
 from swarmnode.config.training import Training
+from swarmnode.hosted_policy import HostedPolicy, training_group
 from swarmnode.policy.loading import load_policy
 from swarmnode.policy.policy import Policy
 from swarmnode.policy.tokenizer import END_ID
-from swarmnode.worker import HostedPolicy, _training_group
 
 SETTINGS = PolicySettings(
     max_new_tokens=8,
@@ -33,17 +33,17 @@ def described(*completions: list[Any], source: str = "external", **changes: Any)
 
 
 def test_a_peers_token_ids_are_never_taken() -> None:
-    group = _training_group(POLICY, described(["4", "stop", [7, 7, 7], None]))
+    group = training_group(POLICY, described(["4", "stop", [7, 7, 7], None]))
     assert group.completions == (tuple(POLICY.encode_completion("4", "stop")),)
-    ours = _training_group(POLICY, described(["4", "stop", [7, 7], None], source="local"))
+    ours = training_group(POLICY, described(["4", "stop", [7, 7], None], source="local"))
     assert ours.completions == ((7, 7),)
 
 
 def test_no_text_of_a_peer_becomes_a_special_token() -> None:
     for text in ("<end>", "</s>", "<|endoftext|>", "<pad>", "\x00\x01\x02", "[ANSWER]"):
-        (ids,) = _training_group(POLICY, described([text, "length", None, None])).completions
+        (ids,) = training_group(POLICY, described([text, "length", None, None])).completions
         assert min(ids) > END_ID + 1
-        (ids,) = _training_group(POLICY, described([text, "stop", None, None])).completions
+        (ids,) = training_group(POLICY, described([text, "stop", None, None])).completions
         assert ids[-1] == END_ID
         assert min(ids[:-1]) > END_ID + 1
 
@@ -63,7 +63,7 @@ def test_a_peers_log_probs_are_kept_only_where_they_fit_our_tokens(
     logprobs: list[float] | None, same_tokenizer: bool, kept: bool
 ) -> None:
     completion = ["4", "stop", None, logprobs]
-    group = _training_group(POLICY, described(completion, same_tokenizer=same_tokenizer))
+    group = training_group(POLICY, described(completion, same_tokenizer=same_tokenizer))
     assert len(group.completions[0]) == 2
     assert group.sampler_logprobs == ((tuple(logprobs) if kept and logprobs else None),)
 
@@ -101,7 +101,7 @@ def test_a_peers_text_is_as_long_as_its_tokens_in_our_tokenizer_whatever_it_clai
     groups = [[("4", "stop"), ("4", "length")], [("€" * 50, "stop"), ("", "stop"), ("", "length")]]
     found = hosted().lengths(groups)  # type: ignore[arg-type]  # finish reasons as texts
     assert found == [[2, 1], [151, 1, 0]]
-    encoded = _training_group(POLICY, described(*[[*each, None, None] for each in groups[1]]))
+    encoded = training_group(POLICY, described(*[[*each, None, None] for each in groups[1]]))
     assert [len(ids) for ids in encoded.completions] == found[1]
 
 

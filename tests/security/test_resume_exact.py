@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from swarmnode.worker import HostedPolicy
+from swarmnode.hosted_policy import HostedPolicy
 from tests.unit.resume_support import digests, order, rounds, saved
 
 CHOSEN: dict[str, dict[str, Any]] = {

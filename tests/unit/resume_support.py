@@ -12,8 +12,8 @@ from safetensors.torch import load_file
 
 from swarmnode.config.policy import PolicySettings, TinySettings, WarmStartSettings
 from swarmnode.config.training import Training
+from swarmnode.hosted_policy import HostedPolicy
 from swarmnode.policy.weights import weights_digest
-from swarmnode.worker import HostedPolicy
 
 FILES = ("MANIFEST.json", "model.safetensors", "optimizer.safetensors", "state.json")
 SMALL = TinySettings(width=16, layers=1, heads=2, feed_forward_width=16)

@@ -16,10 +16,10 @@ from swarmnode.config.settings import load_settings
 from swarmnode.evaluation import EvaluationError, Marks, examine_closely
 from swarmnode.examining import ExamResult
 from swarmnode.home import Home
+from swarmnode.hosted_policy import HostedPolicy
 from swarmnode.outfit import making_of
 from swarmnode.rewards.client import Verdict
 from swarmnode.types import Completion, Group, PolicyInfo, Question
-from swarmnode.worker import HostedPolicy
 from tests.unit.resume_support import order, saved
 from tests.unit.test_cli import run
 

@@ -12,11 +12,11 @@ from swarmnode.cli.model_card import Facts, model_card
 from swarmnode.config.settings import load_settings
 from swarmnode.exporting import Export, TakenFolder, check_free, write_export
 from swarmnode.home import Home
+from swarmnode.hosted_policy import HostedPolicy
 from swarmnode.origin import kept
 from swarmnode.process import ChildFailed
 from swarmnode.reports import report_as_json
 from swarmnode.store.store import Store
-from swarmnode.worker import HostedPolicy
 from tests.unit.checkpoint_support import names
 from tests.unit.resume_support import SMALL, order, rounds, saved
 from tests.unit.test_cli import run

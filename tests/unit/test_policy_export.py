@@ -14,6 +14,7 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from swarmnode.config.policy import LoraSettings, PolicySettings
+from swarmnode.hosted_policy import HostedPolicy
 from swarmnode.policy.checkpoint import CheckpointError, sound_checkpoint
 from swarmnode.policy.described import describe
 from swarmnode.policy.exporting import CannotExport, export_policy
@@ -22,7 +23,6 @@ from swarmnode.policy.loading import load_policy
 from swarmnode.policy.policy import Policy
 from swarmnode.policy.saved_state import CheckpointRefused
 from swarmnode.policy.tokenizer import ANSWER_ID, PhraseTokenizer
-from swarmnode.worker import HostedPolicy
 from tests.unit.checkpoint_support import names, save
 from tests.unit.model_support import write_model
 from tests.unit.resume_support import PROMPTS, SMALL, order, rounds, saved

@@ -13,13 +13,13 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from swarmnode.config.policy import LoraSettings, PolicySettings
+from swarmnode.hosted_policy import HostedPolicy
 from swarmnode.policy.loading import load_policy
 from swarmnode.policy.lora import adapter_weights, merged_weights
 from swarmnode.policy.matrices import LowRank, Matrix, beside
 from swarmnode.policy.names import UnusableModel
 from swarmnode.policy.policy import Policy
 from swarmnode.policy.saved_state import CheckpointRefused
-from swarmnode.worker import HostedPolicy
 from tests.unit.model_support import disturb, logits, packed, small_llama, write_model
 from tests.unit.resume_support import digests, order, rounds, saved
 

@@ -132,7 +132,7 @@ def test_a_host_refuses_before_it_reads_weights(monkeypatch: pytest.MonkeyPatch)
     serving = handlers()
     policy = PolicySettings(memory_limit_mib=100).model_dump()
     asked = order() | {"policy": policy, "number": 0, "rounds": Rounds().model_dump()}
-    monkeypatch.setattr("swarmnode.worker.load_policy", None)
+    monkeypatch.setattr("swarmnode.hosted_policy.load_policy", None)
     for method in ("create", "preflight"):
         with pytest.raises(Refusal, match="may need"):
             serving[method](asked)

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file, save_file
 
+from swarmnode.hosted_policy import HostedPolicy
 from swarmnode.policy.checkpoint import newest_checkpoint, save_checkpoint
 from swarmnode.policy.saved_state import CheckpointRefused
-from swarmnode.worker import HostedPolicy
 from tests.unit.resume_support import SMALL, contents, order, rounds, saved
 
 

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from swarmnode.clock import SystemClock
+from swarmnode.hosted_policy import HostedPolicy
 from swarmnode.policy.checkpoint import CheckpointError
 from swarmnode.policy.client import (
     Durations,
@@ -23,7 +24,6 @@ from swarmnode.policy.client import (
     RestoreReport,
 )
 from swarmnode.process import Child, ChildFailed
-from swarmnode.worker import HostedPolicy
 from tests.unit.checkpoint_support import limited
 from tests.unit.resume_support import FILES, PROMPTS, contents, digests, order, rounds, saved
 

@@ -9,7 +9,8 @@ import pytest
 
 from swarmnode.children import THREAD_VARIABLES, policy_child
 from swarmnode.config.policy import PolicySettings
-from swarmnode.worker import HostedPolicy, computing_threads
+from swarmnode.hosted_policy import HostedPolicy
+from swarmnode.worker import computing_threads
 from tests.unit.resume_support import order, saved
 
 

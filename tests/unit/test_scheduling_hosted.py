@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from swarmnode.config.scheduling import Scheduling
 from swarmnode.config.training import Training
+from swarmnode.hosted_policy import HostedPolicy
 from swarmnode.scheduling.agent.gradients import DomainGradients, layer_matrices
 from swarmnode.scheduling.tasks import HostedTaskScheduler, diversities, task_scheduler
 from swarmnode.training import Trainer, TrainingGroup
@@ -24,7 +25,6 @@ from swarmnode.training.passes import RoundPasses
 from swarmnode.training.plan import TrainedRow, plan_round
 from swarmnode.training.records import divisor
 from swarmnode.types import Scored
-from swarmnode.worker import HostedPolicy
 from tests.unit.made import group, scored
 from tests.unit.resume_support import FILES, contents, digests, order, recorded, saved
 from tests.unit.training_support import TinyLlama, make_group

@@ -21,6 +21,7 @@ from transformers.modeling_utils import PreTrainedModel
 
 from swarmnode.config.policy import PolicySettings
 from swarmnode.config.training import Training
+from swarmnode.hosted_policy import HostedPolicy
 from swarmnode.policy.decoder import Decoder
 from swarmnode.policy.engine import NativeEngine, choose_engine
 from swarmnode.policy.forwards import NativeForward, TrainingForward
@@ -36,7 +37,6 @@ from swarmnode.training.corrections import (
 from swarmnode.training.logprobs import chunked_statistics
 from swarmnode.training.losses import clipped_loss, reference_divergence, token_statistics
 from swarmnode.training.packing import TreeRow, pack
-from swarmnode.worker import HostedPolicy
 from tests.unit.policy_models import small_model
 from tests.unit.resume_support import PROMPTS, order
 from tests.unit.training_support import (

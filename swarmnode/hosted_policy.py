@@ -1,0 +1,273 @@
+"""One policy in its host: sampling, steps, its scheduler and its checkpoints, by plain values.
+
+The methods are those that the daemon may ask for by name (worker.py); what they take and give are
+lists, texts and numbers.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import compress
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from swarmnode.config.channels import Channels
+from swarmnode.config.external import LogProbGate
+from swarmnode.config.policy import PolicySettings
+from swarmnode.config.training import Training
+from swarmnode.paths import MODELS_FOLDER, cache_folder
+from swarmnode.policy.checkpoint import newest_checkpoint
+from swarmnode.policy.exporting import ExportForm, export_policy
+from swarmnode.policy.loading import load_policy
+from swarmnode.policy.policy import Policy
+from swarmnode.policy.saved_state import PolicyState
+from swarmnode.policy.warm_start import WarmStartPlan, warm_start
+from swarmnode.policy.weights import WeightsCache
+from swarmnode.rewards.channels import Paid, further_channels
+from swarmnode.scheduling.agent.hosted import HostedOrder, HostedScheduler
+from swarmnode.training import OUT, Trainer, TrainingGroup, Treatment
+from swarmnode.types import SUCCESS_THRESHOLD, Completion, FinishReason
+
+_NOT_BOUND = {"warm_start", "device", "engine", "external", "memory_limit_mib", "threads"}
+"""Settings of the policy that may change while it is trained."""
+
+
+class HostedPolicy:
+    """One policy with its trainer and its generator."""
+
+    def __init__(self, order: dict[str, Any]) -> None:
+        settings = PolicySettings.model_validate(order["policy"])
+        started = time.monotonic()
+        self._policy = load_policy(settings, order["shared_seed"], models_folder())
+        self._policy.examples = {
+            task: [(question, answer) for question, answer in pairs]
+            for task, pairs in order["examples"].items()
+        }
+        self._settings = settings
+        self._warm_start(order)
+        training = Training.model_validate(order["training"]).for_model(
+            settings.model, adapters=settings.lora.rank > 0
+        )
+        if training.kl_weight > 0.0:
+            self._policy.keep_reference()
+        self._channels = Channels.model_validate(order["channels"])
+        weights = self._channels.weights
+        self._trainer = Trainer(
+            self._policy,
+            training,
+            settings.temperature,
+            weights,
+            settings.new_tokens,
+            LogProbGate.model_validate(order["log_prob_gate"]),
+        )
+        self._generator = torch.Generator().manual_seed(order["sampling_seed"])
+        self._scheduler = None
+        if scheduling := order.get("scheduling"):
+            wanted = HostedOrder.from_values(scheduling, order["sampling_seed"])
+            self._scheduler = HostedScheduler(wanted, self._policy.model)
+        # The warm start has done its work before the first checkpoint: it may change freely.
+        bound = {
+            "policy": settings.model_dump(mode="json", exclude=_NOT_BOUND)
+            | {"max_new_tokens": settings.new_tokens, "dtype": str(self._policy.dtype)[6:]},
+            "training": training.model_dump(mode="json"),
+            "rewards": {"channels": self._channels.model_dump(mode="json")},
+        }
+        self._state = PolicyState(
+            self._policy, self._trainer, self._generator, bound, self._scheduler
+        )
+        self._seconds = time.monotonic() - started
+
+    def _warm_start(self, order: dict[str, Any]) -> None:
+        settings, folder = self._settings.warm_start, order["cache_folder"]
+        cache = None if folder is None else WeightsCache(Path(folder))
+        for plan, pairs in (
+            (WarmStartPlan.base(settings, order["shared_seed"]), order["base_pairs"]),
+            (WarmStartPlan.specialist(settings, order["seed"]), order["skill_pairs"]),
+        ):
+            texts = [(question, answer) for question, answer in pairs]
+            warm_start(self._policy, texts, plan, cache)
+
+    def figures(self) -> dict[str, Any]:
+        """What the daemon wants to know of a new policy."""
+        info = self._policy.info
+        return {
+            "name": info.name,
+            "tokenizer_fingerprint": info.tokenizer_fingerprint,
+            "figures": {
+                "parameters": sum(one.numel() for one in self._policy.parameters()),
+                "warm_start_seconds": self._seconds,
+            },
+        }
+
+    def generate(
+        self, prompts: Sequence[str], completions: int, tasks: Sequence[str] = ()
+    ) -> list[list[list[Any]]]:
+        """Sample `completions` answers to each prompt."""
+        return self._sampled(prompts, completions, self._generator, tasks)
+
+    def answer(
+        self, prompts: Sequence[str], greedy: bool, seed: int, tasks: Sequence[str] = ()
+    ) -> list[list[Any]]:
+        """Answer each prompt once with a generator of its own."""
+        answers = self._policy.answer(
+            prompts,
+            self._settings.new_tokens,
+            0.0 if greedy else self._settings.temperature,
+            torch.Generator().manual_seed(seed),
+            tasks,
+        )
+        return [_fields(completion) for completion in answers]
+
+    def samples(
+        self, prompts: Sequence[str], completions: int, seed: int, tasks: Sequence[str] = ()
+    ) -> list[list[list[Any]]]:
+        """Sample as `generate` does, with a generator of its own."""
+        return self._sampled(prompts, completions, torch.Generator().manual_seed(seed), tasks)
+
+    def _sampled(
+        self,
+        prompts: Sequence[str],
+        completions: int,
+        generator: torch.Generator,
+        tasks: Sequence[str],
+    ) -> list[list[list[Any]]]:
+        groups = self._policy.generate(
+            prompts,
+            completions,
+            self._settings.new_tokens,
+            self._settings.temperature,
+            generator,
+            tasks,
+        )
+        return [[_fields(completion) for completion in group] for group in groups]
+
+    def lengths(self, groups: Sequence[Sequence[tuple[str, FinishReason]]]) -> list[list[int]]:
+        """Tokens of peers' completions, as they are trained on."""
+        encode = self._policy.encode_completion
+        return [[len(encode(text, finish)) for text, finish in group] for group in groups]
+
+    def train(
+        self, groups: Sequence[dict[str, Any]], watched: Sequence[dict[str, Any]] = ()
+    ) -> dict[str, Any]:
+        """Take one step; groups of peers whose text is too long for us are left out, counted."""
+        encoded, fits = self._encoded(groups)
+        report = self._trainer.step(
+            list(compress(encoded, fits)),
+            list(compress(*self._encoded(watched))),
+            self._scheduler,
+        )
+        self._policy.version = self._trainer.steps
+        treated = iter(report.treatments)
+        too_long = Treatment(OUT, "longer than max_new_tokens in our tokens")
+        treatments = [next(treated) if fitting else too_long for fitting in fits]
+        return {
+            "version": self._policy.version,
+            "metrics": {**report.metrics, "groups/too_long": float(fits.count(False))},
+            "treatments": [[one.level, one.why] for one in treatments],
+        }
+
+    def _encoded(
+        self, groups: Sequence[dict[str, Any]]
+    ) -> tuple[Sequence[TrainingGroup], Sequence[bool]]:
+        """Groups in our tokens, and whether all of a group's completions are within our limit."""
+        encoded = [self._paid(group, training_group(self._policy, group)) for group in groups]
+        limit = self._settings.new_tokens
+        return encoded, [all(len(ids) <= limit for ids in one.completions) for one in encoded]
+
+    def _paid(self, group: dict[str, Any], encoded: TrainingGroup) -> TrainingGroup:
+        """With what it is paid for beside accuracy, its lengths being those in our tokens."""
+        completions = [
+            Paid(group["prompt"], text, ids, success=reward >= SUCCESS_THRESHOLD)
+            for (text, *_), ids, reward in zip(
+                group["completions"], encoded.completions, encoded.rewards, strict=True
+            )
+        ]
+        channels = further_channels(completions, self._channels, self._settings.new_tokens)
+        return replace(encoded, further_channels=channels)
+
+    def weights(self) -> Sequence[float]:
+        """The scheduler's shares of the tasks in the next round."""
+        return self._scheduled().weights()
+
+    def schedule(self, outcome: Mapping[str, Any]) -> Mapping[str, float]:
+        """Tell the scheduler what a round's own groups gave; returns its metrics."""
+        return self._scheduled().update(outcome)
+
+    def _scheduled(self) -> HostedScheduler:
+        if self._scheduler is None:
+            raise ValueError("this policy was made without a scheduler")
+        return self._scheduler
+
+    def save(self, folder: str, extra: Any) -> dict[str, Any]:
+        """Write a checkpoint that also keeps `extra`, a JSON value of the daemon's."""
+        started = time.monotonic()
+        saved = self._state.save(Path(folder), extra)
+        return {
+            "path": str(saved.path),
+            "bytes": saved.size,
+            "seconds": time.monotonic() - started,
+            "rejected": [[each.name, each.reason] for each in saved.rejected],
+        }
+
+    def restore(self, folder: str) -> dict[str, Any]:
+        """Continue from the newest sound checkpoint, if there is one."""
+        newest = newest_checkpoint(Path(folder))
+        restored = None
+        if newest.path is not None:
+            extra = self._state.load(newest.path)
+            version = self._policy.version
+            restored = {"path": str(newest.path), "version": version, "extra": extra}
+        rejected = [[each.name, each.reason] for each in newest.rejected]
+        return {"restored": restored, "rejected": rejected}
+
+    def open(self, path: str) -> int:
+        """Take the policy of a checkpoint, to examine or to export it; returns its version."""
+        self._state.load_policy(Path(path))
+        return self._policy.version
+
+    def export(self, folder: str, form: ExportForm) -> None:
+        """Write the policy into an empty folder in the form of transformers."""
+        export_policy(self._policy, Path(folder), form)
+
+
+def models_folder() -> Path:
+    """Where models that were fetched or converted are kept."""
+    return cache_folder(os.environ) / MODELS_FOLDER
+
+
+def _fields(completion: Completion) -> list[Any]:
+    return [
+        completion.text,
+        completion.finish_reason,
+        completion.token_ids,
+        completion.logprobs,
+    ]
+
+
+def training_group(policy: Policy, group: dict[str, Any]) -> TrainingGroup:
+    """Encode a group; a peer's text is re-encoded, its log-probs kept only where they fit."""
+    completions, logprobs = [], []
+    for text, finish_reason, token_ids, sampled in group["completions"]:
+        if token_ids is None or group["source"] == "external":
+            token_ids = policy.encode_completion(text, finish_reason)
+        fits = sampled is not None and group["same_tokenizer"] and len(sampled) == len(token_ids)
+        completions.append(tuple(token_ids))
+        logprobs.append(tuple(sampled) if fits else None)
+    return TrainingGroup(
+        prompt_ids=tuple(policy.encode_prompt(group["prompt"], group["task"])),
+        completions=tuple(completions),
+        truncated=tuple(reason == "length" for _, reason, _, _ in group["completions"]),
+        rewards=tuple(group["rewards"]),
+        source=group["source"],
+        task=group["task"],
+        sampler_logprobs=tuple(logprobs),
+        total_logprobs=tuple(group["total_logprobs"]),
+        same_tokenizer=group["same_tokenizer"],
+        origin=group["origin"],
+        excluded=frozenset(group["excluded"]),
+    )
