@@ -8,15 +8,13 @@ number of keys, with these bounds and without.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import pytest
 
-from swarmnode.clock import SystemClock
 from swarmnode.config.rounds import Rounds
 from swarmnode.config.selection import Selection
 from swarmnode.round import Parts, learn
@@ -25,6 +23,7 @@ from swarmnode.selection.filters import NonzeroAdvantage, draw_rule
 from swarmnode.selection.pool import Pool
 from swarmnode.selection.shares import START_ROUNDS
 from swarmnode.types import Completion, Scored, Trained
+from tests.unit.learning_parts import Learner, learning_parts
 from tests.unit.made import scored
 
 KEYS = (0, 1, 2, 5, 10, 20, 50)
@@ -40,8 +39,8 @@ OPEN = Selection(
 
 
 @dataclass
-class Node:
-    """What rounds ask of a policy and the rest: counts what is trained on, and learns nothing."""
+class Node(Learner):
+    """Counts what is trained on, and learns nothing."""
 
     tokens: Counter[str] = field(default_factory=Counter)
     """Tokens trained on by the prefix of who sampled them, "" for own ones."""
@@ -54,18 +53,6 @@ class Node:
         for each in groups:
             self.tokens[each.prefix] += _length(each) * _trained(each)
         return Trained({}, ())
-
-    async def update(self, local: Sequence[Scored]) -> Mapping[str, float]:
-        return {}
-
-    def watch(self, groups: Sequence[Scored]) -> Mapping[str, float]:
-        return {}
-
-    def permitted(self, groups: Sequence[Scored]) -> Sequence[Scored]:
-        return groups
-
-    def heard(self, metrics: Mapping[str, float] | None) -> Mapping[str, float]:
-        return {}
 
 
 def _length(each: Scored) -> int:
@@ -92,27 +79,10 @@ def group(
 
 def node(selection: Selection, policy: Node, rounds: Rounds, pool: Pool) -> Parts:
     """The parts of a node that `learn` asks for."""
-    return Parts(
-        number=0,
-        rounds=rounds,
-        scheduler=policy,  # type: ignore[arg-type]  # what producing needs is not there, as below
-        questions=None,  # type: ignore[arg-type]
-        policy=policy,  # type: ignore[arg-type]
-        rewards=None,  # type: ignore[arg-type]
-        outgoing=None,  # type: ignore[arg-type]
-        pool=pool,
-        chosen_by=NonzeroAdvantage(draw_rule(selection.draw)),
-        bounds=ExternalBounds(
-            selection,
-            use="on",
-            share=selection.external_share(rounds),
-            positive=True,
-            longest=LONG,
-        ),
-        guard_rails=policy,
-        clock=SystemClock(),
-        rng=random.Random(0),
-    )
+    share = selection.external_share(rounds)
+    bounds = ExternalBounds(selection, use="on", share=share, positive=True, longest=LONG)
+    chosen_by = NonzeroAdvantage(draw_rule(selection.draw))
+    return learning_parts(policy, rounds, pool, chosen_by, bounds)
 
 
 def tokens_by_prefix(

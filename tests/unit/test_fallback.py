@@ -5,21 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pytest
 
-from swarmnode.clock import SystemClock
 from swarmnode.config.external import Fallback as FallbackSettings
 from swarmnode.config.rounds import Rounds
 from swarmnode.config.selection import Selection
-from swarmnode.round import Parts, learn
+from swarmnode.round import learn
 from swarmnode.selection.bounds import ExternalBounds
 from swarmnode.selection.fallback import LONGEST, Fallback, fall, marks_of
 from swarmnode.selection.filters import NonzeroAdvantage, draw_peers_first
 from swarmnode.selection.pool import Pool
 from swarmnode.types import Evaluation, Scored, Trained
+from tests.unit.learning_parts import Learner, learning_parts
 from tests.unit.made import scored
 
 QUESTIONS = 180
@@ -189,8 +189,8 @@ POISON = "poison"
 
 
 @dataclass
-class Skill:
-    """A policy that solves a share of all questions, and the parts of a round that need no more."""
+class Skill(Learner):
+    """A policy that solves a share of all questions."""
 
     skill: float
     seed: int
@@ -205,18 +205,6 @@ class Skill:
         step = GAIN if not poison else -HARM
         self.skill = min(0.9, max(0.05, self.skill + step))
         return Trained({}, ())
-
-    async def update(self, local: Sequence[Scored]) -> Mapping[str, float]:
-        return {}
-
-    def watch(self, groups: Sequence[Scored]) -> Mapping[str, float]:
-        return {}
-
-    def permitted(self, groups: Sequence[Scored]) -> Sequence[Scored]:
-        return groups
-
-    def heard(self, metrics: Mapping[str, float] | None) -> Mapping[str, float]:
-        return {}
 
     def evaluation(self, number: int) -> Evaluation:
         """Questions are of unlike difficulty; answers of one moment are drawn anew."""
@@ -238,21 +226,7 @@ def lived(*, enabled: bool, hostile: Callable[[int], bool], rounds: int = 500) -
     policy, pool = Skill(0.4, 1), Pool(capacity=12, age_seconds=1e12)
     settings = Selection(fallback=FallbackSettings(enabled=enabled, evaluations=2))
     bounds = ExternalBounds(settings, use="on", share=0.5, positive=True, longest=20)
-    parts = Parts(
-        number=0,
-        rounds=Rounds(),
-        scheduler=policy,  # type: ignore[arg-type]  # what producing needs is not there, as below
-        questions=None,  # type: ignore[arg-type]
-        policy=policy,  # type: ignore[arg-type]
-        rewards=None,  # type: ignore[arg-type]
-        outgoing=None,  # type: ignore[arg-type]
-        pool=pool,
-        chosen_by=NonzeroAdvantage(draw_peers_first),
-        bounds=bounds,
-        guard_rails=policy,
-        clock=SystemClock(),
-        rng=random.Random(0),
-    )
+    parts = learning_parts(policy, Rounds(), pool, NonzeroAdvantage(draw_peers_first), bounds)
     helped = 0
     bounds.examined(policy.evaluation(0))
     for number in range(1, rounds + 1):
