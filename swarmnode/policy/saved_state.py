@@ -33,6 +33,7 @@ from swarmnode.config.base import Section
 from swarmnode.policy.checkpoint import CheckpointError, Saved, save_checkpoint
 from swarmnode.policy.plain_state import bytes_of, load_state, save_state
 from swarmnode.policy.policy import Policy
+from swarmnode.policy.saved_optimizer import Scalars, by_name, in_torchs_form
 from swarmnode.policy.weights import fill, read_weights, save_weights
 
 _MODEL = "model.safetensors"
@@ -41,7 +42,6 @@ _REFERENCE = "reference.safetensors"
 _STATE = "state.json"
 _SCHEDULER = "scheduler"
 _FORMAT = 1
-_MOMENTS = ("exp_avg", "exp_avg_sq")
 _LIBRARIES = ("torch", "transformers", "safetensors", "tokenizers")
 _HEADER_BYTES = 65_536
 """Room for headers and manifest in the estimate of a checkpoint's size."""
@@ -76,15 +76,6 @@ class SavedScheduler(Protocol):
         """Continue from such a tree, or begin anew without one; the policy was loaded before."""
 
 
-class _Optimizer(Section):
-    """The scalars of AdamW."""
-
-    steps: dict[str, float]
-    """Updates so far, by parameter name."""
-    learning_rates: list[float]
-    """The last rate of each parameter group."""
-
-
 class _State(Section):
     """state.json."""
 
@@ -99,7 +90,7 @@ class _State(Section):
     libraries: dict[str, str]
     generator: str
     """Base64 of the sampling generator's state."""
-    optimizer: _Optimizer
+    optimizer: Scalars
     channel_spread: dict[str, list[float]] = Field(default_factory=dict)
     """The running deviation of reward channels."""
     log_prob_gate: dict[str, list[float]] = Field(default_factory=dict)
@@ -137,19 +128,8 @@ class PolicyState:
 
         Raises CheckpointError, also when `extra` is no JSON value: keys are texts, numbers finite.
         """
-        names = list(self._parameters)
         trainer = self._trainer.state_dict()
-        state = trainer["optimizer"]
-        entries = {names[index]: entry for index, entry in state["state"].items()}
-        moments = {
-            f"{moment}.{name}": entry[moment].contiguous()
-            for name, entry in entries.items()
-            for moment in _MOMENTS
-        }
-        scalars = _Optimizer(
-            steps={name: float(entry["step"]) for name, entry in entries.items()},
-            learning_rates=[group["lr"] for group in state["param_groups"]],
-        )
+        moments, scalars = by_name(trainer["optimizer"], list(self._parameters))
         document = self._document(scalars, trainer, extra)
         weights, reference = self._policy.saved_tensors(), self._policy.reference_tensors()
         scheduler = None if self._scheduler is None else self._scheduler.state_dict()
@@ -221,9 +201,7 @@ class PolicyState:
         self._policy.version = state.version
         return state.extra
 
-    def _document(
-        self, optimizer: _Optimizer, trainer: Mapping[str, Any], extra: JsonValue
-    ) -> bytes:
+    def _document(self, optimizer: Scalars, trainer: Mapping[str, Any], extra: JsonValue) -> bytes:
         generator = self._generator.get_state().numpy().tobytes()
         try:
             state = _State(
@@ -270,35 +248,11 @@ class PolicyState:
             moments = load_file(path / _OPTIMIZER)
         except SafetensorError as error:
             raise _refusal(path, f"an optimizer that cannot be read: {error}") from error
-        steps, live = state.optimizer.steps, self._trainer.state_dict()["optimizer"]
-        if moments.keys() != {f"{moment}.{name}" for name in steps for moment in _MOMENTS}:
-            raise _refusal(path, "moments of another optimizer")
-        for key, moment in moments.items():
-            parameter = self._parameters.get(key.split(".", 1)[1])
-            if parameter is None or (parameter.shape, parameter.dtype) != (
-                moment.shape,
-                moment.dtype,
-            ):
-                raise _refusal(path, f"parameters of another model: {key} does not fit")
-        if len(state.optimizer.learning_rates) != len(live["param_groups"]):
-            raise _refusal(path, "other parameter groups")
-        groups = [
-            {**group, "lr": rate}
-            for group, rate in zip(
-                live["param_groups"], state.optimizer.learning_rates, strict=True
-            )
-        ]
-        return {"state": self._entries(moments, steps), "param_groups": groups}
-
-    def _entries(
-        self, moments: Mapping[str, Tensor], steps: Mapping[str, float]
-    ) -> dict[int, dict[str, Tensor]]:
-        return {
-            index: {moment: moments[f"{moment}.{name}"] for moment in _MOMENTS}
-            | {"step": torch.tensor(steps[name], dtype=torch.float32)}
-            for index, name in enumerate(self._parameters)
-            if name in steps
-        }
+        live = self._trainer.state_dict()["optimizer"]
+        try:
+            return in_torchs_form(moments, state.optimizer, self._parameters, live)
+        except ValueError as error:
+            raise _refusal(path, str(error)) from error
 
     def _checked_generator(self, path: Path, state: _State) -> Tensor:
         try:
