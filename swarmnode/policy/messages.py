@@ -1,6 +1,6 @@
 """What passes between daemon and policy host about questions and groups, as plain values.
 
-The daemon's side; what the host makes of them is worker.py's. Imports no torch.
+The daemon's side; what the host makes of them is hosted_policy.py's. Imports no torch.
 """
 
 from __future__ import annotations

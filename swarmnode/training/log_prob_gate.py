@@ -57,13 +57,22 @@ class Calibration:
 
     def __init__(self) -> None:
         self._shares: dict[str, deque[float]] = {}
+        self._limits: dict[tuple[str, float], float | None] = {}
+        """By task and quantile, until something is taken in: sorting is for a round, not for each
+        completion."""
 
     def observe(self, task: str, shares: Iterable[float]) -> None:
         """Take in own completions."""
         self._shares.setdefault(task, deque(maxlen=KEPT)).extend(shares)
+        self._limits.clear()
 
     def limit(self, task: str, which: float) -> float | None:
         """The quantile, of the task where enough is known of it; None before enough is known."""
+        if (task, which) not in self._limits:
+            self._limits[task, which] = self._limit(task, which)
+        return self._limits[task, which]
+
+    def _limit(self, task: str, which: float) -> float | None:
         known: Sequence[float] = self._shares.get(task, ())
         if len(known) < LEAST:
             known = [share for shares in self._shares.values() for share in shares]
