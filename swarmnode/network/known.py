@@ -20,6 +20,7 @@ from typing import Final
 from swarmnode.clock import Clock
 from swarmnode.keys import peer_id_of
 from swarmnode.prefixes import own_prefix
+from swarmnode.turns import in_turns
 from swarmproto import Announcement, WireError, open_announcement
 
 COUNT_MAX: Final = 4096
@@ -114,8 +115,8 @@ class Known:
         near: dict[str, list[list[KnownAnnouncement]]] = defaultdict(list)
         for deliverer, pile in piles.items():
             near[self._prefix_of(deliverer)].append(_newest_last(pile, rng))
-        of_prefixes = [_in_turns(each, rng, count)[::-1] for each in near.values()]
-        return _in_turns(of_prefixes, rng, count)
+        of_prefixes = [in_turns(each, rng, count)[::-1] for each in near.values()]
+        return in_turns(of_prefixes, rng, count)
 
     def authors(self) -> set[bytes]:
         """Public keys of those who are heard of."""
@@ -184,19 +185,6 @@ class Known:
 def _held_bytes(announcement: Announcement) -> int:
     texts = len(announcement.encoded) + sum(map(len, announcement.holders))
     return 1024 + texts + 96 * len(announcement.groups)
-
-
-def _in_turns(
-    piles: Sequence[list[KnownAnnouncement]], rng: random.Random, count: int
-) -> list[KnownAnnouncement]:
-    """At most so many, one from the end of each pile before a second from any."""
-    turns = [pile for pile in piles if pile]
-    chosen: list[KnownAnnouncement] = []
-    while turns and len(chosen) < count:
-        rng.shuffle(turns)
-        chosen.extend(pile.pop() for pile in turns[: count - len(chosen)])
-        turns = [pile for pile in turns if pile]
-    return chosen
 
 
 def _newest_last(pile: Sequence[KnownAnnouncement], rng: random.Random) -> list[KnownAnnouncement]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import ClassVar, Literal, Protocol
 
+from swarmnode.turns import in_turns
 from swarmnode.types import Scored
 
 Draw = Callable[[Sequence[Scored], int, random.Random], list[Scored]]
@@ -71,17 +72,7 @@ def draw_peers_first(candidates: Sequence[Scored], count: int, rng: random.Rando
     by_prefix: defaultdict[str | bytes, list[list[Scored]]] = defaultdict(list)
     for (prefix, publisher), groups in sorted(by_peer.items(), key=lambda item: item[0]):
         by_prefix[prefix or publisher].append(rng.sample(groups, len(groups)))
-    return _in_turns([_in_turns(peers, rng) for peers in by_prefix.values()], rng)[:count]
-
-
-def _in_turns(queues: Sequence[list[Scored]], rng: random.Random) -> list[Scored]:
-    """One of each queue, in random order, then the next of each; empties the queues."""
-    left, turns = [queue for queue in queues if queue], list[Scored]()
-    while left:
-        rng.shuffle(left)
-        turns += [queue.pop() for queue in left]
-        left = [queue for queue in left if queue]
-    return turns
+    return in_turns([in_turns(peers, rng) for peers in by_prefix.values()], rng)[:count]
 
 
 @dataclass(frozen=True, slots=True)
