@@ -25,7 +25,12 @@ def save_state(tree: Any, folder: Path, name: str = "state") -> None:
     """
     tensors: dict[str, torch.Tensor] = {}
     values = json.dumps(_plain(tree, tensors))
-    save_file(tensors, folder / f"{name}.safetensors")
+    # Copies, since safetensors takes no two tensors that share memory.
+    copies = {
+        number: one.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for number, one in tensors.items()
+    }
+    save_file(copies, folder / f"{name}.safetensors")
     (folder / f"{name}.json").write_text(values, encoding="utf-8")
 
 
@@ -47,8 +52,7 @@ def _plain(tree: Any, tensors: dict[str, torch.Tensor]) -> Any:
     match tree:
         case torch.Tensor():
             name = str(len(tensors))
-            # A copy, since safetensors takes no two tensors that share memory.
-            tensors[name] = tree.detach().cpu().clone(memory_format=torch.contiguous_format)
+            tensors[name] = tree
             return {_KIND: "tensor", "name": name}
         case dict() if _KIND not in tree and all(isinstance(key, str) for key in tree):
             return {key: _plain(value, tensors) for key, value in tree.items()}

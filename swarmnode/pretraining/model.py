@@ -9,17 +9,14 @@ from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 from transformers.models.llama.configuration_llama import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaForCausalLM
 
 from swarmnode.config.pretraining import DecoderShape
 from swarmnode.policy.forwards import choose_forward
 from swarmnode.pretraining.corpus import END_ID, VOCABULARY
-from swarmnode.scheduling.agent.gradients import late_layers
-
-WATCHED_NORMS = 9
-"""Layers whose norms an agent sees, at most, as in HDS's configuration."""
+from swarmnode.scheduling.agent.gradients import WATCHED_NORMS, late_layers, layer_matrices
 
 
 def decoder_config(shape: DecoderShape, context: int) -> LlamaConfig:
@@ -69,18 +66,15 @@ class ByteModel:
         logits = self._forward.head(hidden).float()
         return F.cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten(), reduction="sum")
 
-    def last_feed_forward(self, layers: Sequence[int]) -> list[nn.Parameter]:
-        """The second feed-forward matrix of each of these layers, which stands for the layer."""
-        blocks = self.module.model.layers
-        return [blocks[layer].mlp.down_proj.weight for layer in layers]
-
-    def aligned(self, layers: Sequence[int]) -> list[nn.Parameter]:
+    def aligned(self, layers: Sequence[int]) -> list[Tensor]:
         """The matrices whose gradients are those of a domain; by default of three late layers."""
-        return self.last_feed_forward(layers or late_layers(len(self.module.model.layers)))
+        matrices = layer_matrices(self.module)
+        return [matrices[layer] for layer in layers or late_layers(len(matrices))]
 
-    def watched(self) -> list[nn.Parameter]:
+    def watched(self) -> list[Tensor]:
         """The matrices whose norms an agent sees."""
-        return self.last_feed_forward(late_layers(len(self.module.model.layers), WATCHED_NORMS))
+        matrices = layer_matrices(self.module)
+        return [matrices[layer] for layer in late_layers(len(matrices), WATCHED_NORMS)]
 
 
 def optimizer_of(

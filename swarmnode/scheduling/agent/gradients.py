@@ -15,6 +15,9 @@ from torch import Tensor, nn
 
 from swarmnode.scheduling.scheduler import ByDomain
 
+WATCHED_NORMS = 9
+"""Layers whose norms an agent sees, at most, as in HDS's configuration."""
+
 _NUMBER = re.compile(r"\.(\d+)\.")
 
 

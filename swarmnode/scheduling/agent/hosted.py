@@ -15,6 +15,7 @@ from torch import nn
 from swarmnode.config.scheduling import Scheduling
 from swarmnode.scheduling.agent.build import Scheduled, build
 from swarmnode.scheduling.agent.gradients import (
+    WATCHED_NORMS,
     DomainGradients,
     LayerChanges,
     late_layers,
@@ -27,9 +28,6 @@ from swarmnode.scheduling.scheduler import (
     advance,
     beginning,
 )
-
-WATCHED_NORMS = 9
-"""Layers whose norms an agent sees, at most, as in HDS's configuration."""
 
 LOSS_SMOOTHING = 0.5
 """Share of the old value in a task's failures: a round asks a task a few questions or none."""
