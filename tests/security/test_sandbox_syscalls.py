@@ -227,7 +227,7 @@ def test_what_cannot_be_read_is_nobodys_answer(child: Child) -> None:
     with pytest.raises(WorkKilled) as killed:
         ask(child, "garble", b"\xc1")
     assert killed.value.cause == "garbled"
-    # Its real answer comes unasked now, and is not taken for the answer to the next question.
+    # What comes unasked now is not taken for the answer to the next question.
     with pytest.raises(WorkKilled) as killed:
         ask(child, "echo", 1)
     assert killed.value.cause == "died"
