@@ -68,6 +68,14 @@ MIGRATIONS = (
             PRIMARY KEY (swarm, position)
         ) STRICT""",
     ),
+    (
+        # Bytes of all bundles before this one: what goes first is found without a look at the rest.
+        "ALTER TABLE bundles ADD COLUMN bytes_before INTEGER NOT NULL DEFAULT 0",
+        """UPDATE bundles SET bytes_before = (
+            SELECT coalesce(sum(size), 0) FROM bundles AS earlier WHERE earlier.id < bundles.id
+        )""",
+        "CREATE INDEX bundles_by_bytes_before ON bundles (bytes_before)",
+    ),
 )
 
 

@@ -47,22 +47,22 @@ def insert_bundle(bundle: PublishedBundle, limit_bytes: int) -> Job:
     parts = (bundle.announcement, bundle.header, *bundle.groups)
 
     def job(connection: sqlite3.Connection) -> None:
+        (before,) = connection.execute(
+            "SELECT coalesce((SELECT bytes_before + size FROM bundles ORDER BY id DESC LIMIT 1), 0)"
+        ).fetchone()
         number = connection.execute(
-            "INSERT INTO bundles (created, sequence, bundle_id, size) VALUES (?, ?, ?, ?)", head
+            "INSERT INTO bundles (created, sequence, bundle_id, size, bytes_before)"
+            " VALUES (?, ?, ?, ?, ?)",
+            (*head, before),
         ).lastrowid
         connection.executemany(
             "INSERT INTO bundle_parts VALUES (?, ?, ?)",
             [(number, position, data) for position, data in enumerate(parts)],
         )
-        (held,) = connection.execute("SELECT sum(size) FROM bundles").fetchone()
-        oldest = connection.execute(
-            "SELECT id, size FROM bundles WHERE id < ? ORDER BY id", (number,)
-        ).fetchall()
-        for each, size in oldest:
-            if held <= limit_bytes:
-                break
-            connection.execute("DELETE FROM bundles WHERE id = ?", (each,))
-            held -= size
+        connection.execute(
+            "DELETE FROM bundles WHERE bytes_before < ? AND id < ?",
+            (before + bundle.size - limit_bytes, number),
+        )
 
     return job
 

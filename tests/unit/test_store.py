@@ -27,8 +27,10 @@ from swarmnode.store import (
     Store,
     StoredRound,
     StoreError,
+    tables,
 )
-from swarmnode.store.migrations import MIGRATIONS
+from swarmnode.store.migrations import MIGRATIONS, migrate
+from swarmnode.store.writer import Job
 from swarmproto import ReplayWindow
 
 KEY, SWARM = b"k" * 32, b"s" * 32
@@ -438,4 +440,51 @@ def test_a_full_disk_shows_in_the_store_and_stops_nothing(places: Places) -> Non
     assert EVENT in run(store.events(9))
     assert indices(store) == before + 256
     assert store.problem == ""
+    assert store.close()
+
+
+def _steps(connection: sqlite3.Connection, job: Job) -> int:
+    """What SQLite does for a job, in tens of instructions of its machine."""
+    count = itertools.count()
+    connection.set_progress_handler(lambda: next(count) < 0, 10)
+    job(connection)
+    connection.set_progress_handler(None, 10)
+    return next(count)
+
+
+def test_a_bundle_costs_the_same_however_many_are_kept() -> None:
+    connection = sqlite3.connect(":memory:")
+    migrate(connection)
+    keep = tables.insert_bundle(BUNDLE, 10**9)
+    few = _steps(connection, keep)
+    for _ in range(2_000):
+        keep(connection)
+    assert _steps(connection, keep) < 3 * few
+    tables.insert_bundle(BUNDLE, 3 * BUNDLE.size)(connection)
+    assert connection.execute("SELECT count(*) FROM bundles").fetchone() == (3,)
+
+
+def test_bundles_of_an_older_version_make_room_too(places: Places) -> None:
+    connection = sqlite3.connect(places.database)
+    for number, statements in enumerate(MIGRATIONS[:2], 1):
+        for statement in statements:
+            connection.execute(statement)
+        connection.execute("INSERT INTO migrations VALUES (?)", (number,))
+    connection.execute("PRAGMA user_version = 2")
+    row = (BUNDLE.created, BUNDLE.bundle_id, BUNDLE.size)
+    for sequence in range(4):
+        connection.execute(
+            "INSERT INTO bundles (created, bundle_id, size, sequence) VALUES (?, ?, ?, ?)",
+            (*row, sequence),
+        )
+        parts = (BUNDLE.announcement, BUNDLE.header, *BUNDLE.groups)
+        connection.executemany(
+            "INSERT INTO bundle_parts VALUES (?, ?, ?)",
+            [(sequence + 1, position, data) for position, data in enumerate(parts)],
+        )
+    connection.commit()
+    connection.close()
+    store = places.open(Limits(bundle_bytes=3 * BUNDLE.size))
+    store.record_bundle(replace(BUNDLE, sequence=4))
+    assert [each.sequence for each in run(store.bundles(9))] == [4, 3, 2]
     assert store.close()
