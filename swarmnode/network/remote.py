@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -83,7 +83,8 @@ class RemoteTransport:
         )
         self._channel: Channel | None = None
         self._first_attempt = asyncio.Event()
-        self._own: OrderedDict[bytes, _Own] = OrderedDict()
+        self._own: deque[_Own] = deque()
+        self._own_bytes = 0
         self._next_order = order
         self._holders: tuple[str, ...] = ()
         self._health: Mapping[str, Any] = {}
@@ -123,8 +124,9 @@ class RemoteTransport:
             "expires": expires,
         }
         size = len(bundle.header_bytes) + sum(map(len, bundle.group_bytes))
-        self._own[announcement] = _Own(payload, size, expires)
-        self._unexpired()
+        self._own.append(_Own(payload, size, expires))
+        self._own_bytes += size
+        self._forget()
         with contextlib.suppress(TransportError):
             await self._ask("announce", payload, ANNOUNCE_SECONDS)
 
@@ -239,7 +241,8 @@ class RemoteTransport:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._watch(channel))
                 await self._begin(channel)
-                kept = self._unexpired()
+                self._forget()
+                kept = list(self._own)
                 self._channel, self._down_since = channel, None
                 self._first_attempt.set()
                 tasks.create_task(self._save_peers())
@@ -304,14 +307,11 @@ class RemoteTransport:
             self._on_saved_peers(self._next_order.saved_peers)
         await channel.call("stop", {}, self._patience.stop)
 
-    def _unexpired(self) -> Sequence[_Own]:
-        """Our announcements to make again, the oldest first; the others are forgotten."""
-        now, total = self._clock.now(), 0
-        for announcement, own in reversed(list(self._own.items())):
-            total += own.size
-            if own.expires <= now or total > OWN_BYTES:
-                del self._own[announcement]
-        return list(self._own.values())
+    def _forget(self) -> None:
+        """Our announcements that need not be made again: the oldest, which expire first."""
+        now = self._clock.now()
+        while self._own and (self._own[0].expires <= now or self._own_bytes > OWN_BYTES):
+            self._own_bytes -= self._own.popleft().size
 
 
 def _delivered(found: Any) -> Iterator[Delivered]:

@@ -7,6 +7,7 @@ are turned away instead. Everything that comes in was verified by whoever puts i
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ Origin = Literal["own", "offered", "relayed"]
 OFFERED_QUOTA_BYTES: Final = 64 * 1024 * 1024
 OFFERED_QUOTA_BYTES_PER_GIVER: Final = 8 * 1024 * 1024
 RELAYED_QUOTA_BYTES: Final = 64 * 1024 * 1024
+FORGOTTEN_SHARE: Final = 2
+FORGOTTEN_LEAST: Final = 1024
+"""Expiries of what has long been pushed out are forgotten beyond so many for each bundle held."""
 
 _MISSING = FetchResponse(status="missing", header_bytes=None, groups=())
 
@@ -57,7 +61,11 @@ class Shelf:
             "relayed": relayed_quota_bytes,
         }
         self._quota_per_giver = offered_quota_bytes_per_giver
-        self._held: OrderedDict[bytes, _Held] = OrderedDict()
+        self._held: dict[bytes, _Held] = {}
+        self._oldest_first: Mapping[Origin, OrderedDict[bytes, None]] = {
+            origin: OrderedDict() for origin in self._quotas
+        }
+        self._expiries: list[tuple[float, bytes]] = []
         self._bytes: Counter[str] = Counter()
         self._bytes_by_giver: Counter[str] = Counter()
 
@@ -116,30 +124,36 @@ class Shelf:
         name = bundle_id(new.header_bytes)
         held = self._held.get(name)
         if held is None:
-            self._held[name] = new
+            held = self._held[name] = new
+            self._oldest_first[new.origin][name] = None
             self._charge(new, new.size)
         else:
             before = held.size
             held.groups = {**new.groups, **held.groups}
             held.expires = max(held.expires, new.expires)
             self._charge(held, held.size - before)
+        heapq.heappush(self._expiries, (held.expires, name))
         self._drop_expired()
-        self._make_room(new.origin if held is None else held.origin)
+        self._make_room(held.origin)
 
     def _make_room(self, origin: Origin) -> None:
-        oldest = [name for name, held in self._held.items() if held.origin == origin]
-        for name in oldest:
-            if self._bytes[origin] <= self._quotas[origin]:
-                break
-            self._remove(name)
+        oldest_first = self._oldest_first[origin]
+        while oldest_first and self._bytes[origin] > self._quotas[origin]:
+            self._remove(next(iter(oldest_first)))
 
     def _drop_expired(self) -> None:
+        if len(self._expiries) > FORGOTTEN_SHARE * len(self._held) + FORGOTTEN_LEAST:
+            self._expiries = [(held.expires, name) for name, held in self._held.items()]
+            heapq.heapify(self._expiries)
         now = self._clock.now()
-        for name in [name for name, held in self._held.items() if held.expires <= now]:
-            self._remove(name)
+        while self._expiries and self._expiries[0][0] <= now:
+            _, name = heapq.heappop(self._expiries)
+            if name in self._held and self._held[name].expires <= now:
+                self._remove(name)
 
     def _remove(self, name: bytes) -> None:
         held = self._held.pop(name)
+        del self._oldest_first[held.origin][name]
         self._charge(held, -held.size)
 
     def _charge(self, held: _Held, size: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from swarmnode.network.shelf import Shelf
@@ -120,3 +121,25 @@ def test_an_offered_bundle_replaces_the_part_that_was_relayed() -> None:
     assert here.shelf.offer(other, NOW + 60, "a")
     assert here.shelf.bytes_held("relayed") == 0
     assert len(here.ask(other, 0, 1).groups) == 2
+
+
+def _seconds_of(here: Shop, numbers: range) -> float:
+    mine = numbered(1)
+    began = time.perf_counter()
+    for number in numbers:
+        here.shelf.relay(mine.header, number.to_bytes(8), {}, NOW + 60 + number)
+    return time.perf_counter() - began
+
+
+def test_a_bundle_costs_the_same_however_many_are_held() -> None:
+    few, many = shop(relayed=1_000_000), shop(relayed=1_000_000)
+    _seconds_of(many, range(20_000))
+    best = min(_seconds_of(many, range(20_000 + at, 20_200 + at)) for at in range(0, 1000, 200))
+    assert best < 20 * min(_seconds_of(few, range(at, at + 200)) for at in range(0, 1000, 200))
+
+
+def test_expiries_of_what_was_pushed_out_are_not_kept() -> None:
+    here = shop(relayed=80)
+    _seconds_of(here, range(20_000))
+    assert here.shelf.bytes_held("relayed") == 80
+    assert len(here.shelf._expiries) < 2_000
