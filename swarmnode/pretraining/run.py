@@ -6,6 +6,7 @@ weights as one that was not, on the same machine, libraries and threads.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,9 +69,11 @@ def pretrain(
     cache: Path,
     progress: Progress,
     stopped: Callable[[], bool],
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Finished:
     """Train, or go on training, until all steps are made or `stopped` says so.
 
+    `clock`, in seconds, measures what the parts of a step take.
     Raises CorpusError, OtherSettings, CheckpointError, UnusableModel, OSError.
     """
     chosen = settings.pretraining
@@ -83,7 +86,7 @@ def pretrain(
         chosen.model, chosen.context, chosen.seed, choose_device(settings.policy.device)
     )
     static = static_shares(settings.scheduling, domains)
-    trainer = _trainer(settings, domains, model, static)
+    trainer = _trainer(settings, domains, model, static, clock)
     folder = RunFolder(out)
     checkpoint = folder.begin(settings, corpus.name)
     if checkpoint is not None:
@@ -107,7 +110,11 @@ def static_shares(settings: Scheduling, domains: Sequence[Domain]) -> Sequence[f
 
 
 def _trainer(
-    settings: Settings, domains: Sequence[Domain], model: ByteModel, static: Sequence[float]
+    settings: Settings,
+    domains: Sequence[Domain],
+    model: ByteModel,
+    static: Sequence[float],
+    clock: Callable[[], float],
 ) -> Trainer:
     chosen = settings.pretraining
     scheduling = settings.scheduling.model_copy(update={"static_weights": tuple(static)})
@@ -119,7 +126,8 @@ def _trainer(
         seed=chosen.seed,
     )
     gradients = settings.scheduling.kind not in WITHOUT_GRADIENTS
-    return Trainer(model, domains, build(scheduling, scheduled), chosen, gradients=gradients)
+    scheduler = build(scheduling, scheduled)
+    return Trainer(model, domains, scheduler, chosen, gradients=gradients, clock=clock)
 
 
 def _train(

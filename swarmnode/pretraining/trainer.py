@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -62,13 +62,18 @@ class Trainer:
         settings: Pretraining,
         *,
         gradients: bool,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`gradients`: whether the scheduler asks for the domains' gradients."""
+        """`gradients`: whether the scheduler asks for the domains' gradients.
+
+        `clock`, in seconds, measures what the parts of a step take.
+        """
         self._model = model
         self._domains = domains
         self._scheduler = scheduler
         self._settings = settings
         self._gradients = gradients
+        self._clock = clock
         self._optimizer = optimizer_of(model, settings.learning_rate, settings.weight_decay)
         self._aligned = model.aligned(settings.alignment_layers)
         self._changes = LayerChanges(model.watched())
@@ -227,9 +232,9 @@ class Trainer:
 
     @contextmanager
     def _timed(self, part: str) -> Iterator[None]:
-        started = time.perf_counter()
+        started = self._clock()
         yield
-        self._seconds[part] += time.perf_counter() - started
+        self._seconds[part] += self._clock() - started
 
     def state_dict(self) -> dict[str, Any]:
         """All that the following steps depend on, beside what the trainer was made with."""

@@ -80,7 +80,8 @@ def run_one(run: StudyRun, texts: Path) -> Finished:
     settings = run.settings(texts)
     sources = sources_of(settings, texts.parent)
     cache = OUT / "prepared"
-    return pretrain(settings, sources, OUT / "runs" / run.name, cache, Lines(run), lambda: False)
+    folder, clock = OUT / "runs" / run.name, time.process_time
+    return pretrain(settings, sources, folder, cache, Lines(run), lambda: False, clock)
 
 
 def make(runs: Iterable[StudyRun]) -> list[Row] | None:

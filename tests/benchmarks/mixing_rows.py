@@ -26,7 +26,7 @@ class Row(TypedDict):
     macro: Sequence[float]
     mixture: Sequence[float]
     seconds: Sequence[float]
-    """What all steps up to each validation took together, validations left out."""
+    """Of processor time that all steps up to each validation took, validations left out."""
     by_domain: Mapping[str, float]
     """At the end."""
     last_shares: Mapping[str, float]
