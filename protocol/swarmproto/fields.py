@@ -5,7 +5,6 @@ keys that nobody reads, since fields are only ever added; they were bounded by t
 Source: protocol/README.md, section 4.
 """
 
-import math
 import re
 from dataclasses import dataclass
 from typing import Final
@@ -26,11 +25,9 @@ def as_integer(value: object, low: int, high: int) -> int:
 
 
 def as_log_probability(value: object) -> float:
-    """A finite float, at most 0."""
+    """A float, at most 0; the scan has refused what is not finite."""
     if type(value) is not float:
         raise WireError(Reason.WRONG_TYPE, "expected a float")
-    if not math.isfinite(value):
-        raise WireError(Reason.NONFINITE, "expected a finite float")
     if value > 0.0:
         raise WireError(Reason.RANGE, "a log-probability above 0")
     return value
