@@ -128,13 +128,13 @@ def block(rows: Sequence[GatedRow]) -> str:
                 f"{over:.0f} of {measured:.0f}",
             )
         )
-    found = margin(rows, KEPT)
+    left = margin(rows, KEPT)
     head = ("arm", "held-out success, %", f"less {REFERENCE_ARM}, points", "past the gate's limit")
     return "\n\n".join(
         [
             table(head, lines),
             f"Gain with the gate, less {decimal(KEPT, 1)} of the gain without: "
-            f"{_with_interval(found)} points, over seeds {', '.join(map(str, sorted(alone)))}. "
+            f"{_with_interval(left)} points, over seeds {', '.join(map(str, sorted(alone)))}. "
             f"{verdict(rows)}",
         ]
     )
