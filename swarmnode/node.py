@@ -32,6 +32,7 @@ from swarmnode.selection.pool import Pool
 from swarmnode.selection.quality import Quality
 from swarmnode.selection.remembered import Remembered
 from swarmnode.selection.standing import Standing
+from swarmnode.selection.steering import Steered, steered_filter
 from swarmnode.types import Evaluation, RoundReport
 from swarmproto import ANNOUNCEMENT_BYTES_MAX, SwarmRules
 
@@ -176,10 +177,18 @@ def build_node(settings: Settings, policy: RemotePolicy, around: Surroundings) -
         guard_rails=guard_rails,
         clock=around.clock,
         rng=random.Random(f"{around.seed}/node/{around.number}"),
+        steered=_steered(settings, scheduler),
     )
     return Node(
         parts, policy, publisher, incoming, rewards, guard_rails, scheduler, around.transport
     )
+
+
+def _steered(settings: Settings, scheduler: NodeScheduler) -> Steered | None:
+    if not settings.scheduling.steer_external:
+        return None
+    selection = settings.selection
+    return steered_filter(selection.filter, selection.draw, lambda: scheduler.shares)
 
 
 def _bounds(settings: Settings) -> ExternalBounds:

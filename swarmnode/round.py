@@ -19,6 +19,7 @@ from swarmnode.selection.bounds import ExternalBounds
 from swarmnode.selection.filters import Filter
 from swarmnode.selection.mix import Mix, select
 from swarmnode.selection.pool import Pool
+from swarmnode.selection.steering import Steered
 from swarmnode.types import Group, Question, RoundReport, Scored, TaskRewards, Trained
 
 
@@ -97,6 +98,8 @@ class Parts:
     guard_rails: GuardRails
     clock: Clock
     rng: random.Random
+    steered: Steered | None = None
+    """The filter as the scheduler's shares steer it; None: they don't."""
 
 
 async def run_round(
@@ -128,6 +131,7 @@ async def answer(node: Parts) -> Sequence[Scored]:
 async def learn(node: Parts, number: int, local: Sequence[Scored]) -> RoundReport:
     """Mix local with external groups into T and take a policy-gradient step on it."""
     mix = await mixed(node, local)
+    steering = node.steered.figures(mix.external) if node.steered else {}
     external = node.bounds.trained(mix.external)
     training_set = (*mix.own, *external)
     watched = node.guard_rails.watch(local)
@@ -148,6 +152,7 @@ async def learn(node: Parts, number: int, local: Sequence[Scored]) -> RoundRepor
             **generation_metrics(local),
             **mix_metrics(mix.own, external, len(node.pool), node.clock.now()),
             **node.bounds.figures(),
+            **steering,
             **scheduled,
             **watched,
             **node.guard_rails.heard(told),
@@ -161,12 +166,14 @@ async def mixed(node: Parts, local: Sequence[Scored]) -> Mix:
     """Choose I own groups and up to J external ones, within the bounds of what strangers may do."""
     candidates = node.pool.fresh(node.clock.now()) if node.rounds.external_groups_per_round else ()
     node.bounds.measure(candidates, await node.policy.lengths(candidates))
+    if node.steered:
+        node.steered.begin(candidates)
     mix = select(
         [scored for scored in local if scored.live or not node.rounds.dynamic_sampling],
         candidates,
         local_count=node.rounds.local_groups_per_round,
         external_count=node.rounds.external_groups_per_round,
-        chosen_by=node.chosen_by,
+        chosen_by=node.steered or node.chosen_by,
         bounds=node.bounds,
         rng=node.rng,
     )

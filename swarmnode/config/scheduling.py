@@ -213,6 +213,11 @@ class Scheduling(Section):
     minimum_share: float = Field(default=0.02, ge=0.0, le=1.0)
     """Least share of each domain, whatever the scheduler says; 1 / K or more makes all equal."""
 
+    steer_external: bool = False
+    """Whether the shares of a node's questions also decide of which tasks the groups of peers are
+    that it trains on: for each place a task is drawn by them, and `selection.filter` picks one of
+    its groups in the pool. Of a task that the pool has nothing of, the place goes to the others."""
+
     static_weights: tuple[float, ...] = ()
     """Shares of the domains in their order, of any sum. Empty: equal ones in a node, in proportion
     to the bytes of text in pre-training. Where other schedulers start from."""

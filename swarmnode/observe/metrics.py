@@ -59,6 +59,11 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "target can't be reached.",
         "scheduler/skipped_updates": "Updates of the last step that were not finite and changed "
         "nothing.",
+        "steering/wanted": "By task: the share of peers' groups that the round wanted of it, under "
+        "`scheduling.steer_external`, as all of steering/.",
+        "steering/taken": "By task: the share that was chosen; of a round in which any was.",
+        "steering/offered": "Sum of the wanted shares of those tasks that the pool had groups of. "
+        "What is missing to 1 went to other tasks.",
         "mix/local_groups": "Own groups trained on: I.",
         "mix/external_groups": "Groups of peers trained on: J, or fewer if the pool had fewer.",
         "mix/local_live_groups": "Own groups with both successes and failures.",

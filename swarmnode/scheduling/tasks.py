@@ -47,6 +47,10 @@ class NodeScheduler(Protocol):
     async def weights(self) -> Mapping[str, float]:
         """Probability by task; they sum to 1."""
 
+    @property
+    def shares(self) -> Mapping[str, float]:
+        """What `weights` gave last; equal shares before."""
+
     async def update(self, local: Sequence[Scored]) -> Mapping[str, float]:
         """Learn from a round's own groups; returns the shares that they were drawn by, and more."""
 
@@ -94,6 +98,11 @@ class HostedTaskScheduler:
     async def weights(self) -> Mapping[str, float]:
         """As NodeScheduler says; within a round always the same."""
         self._last = await self._host.weights()
+        return self.shares
+
+    @property
+    def shares(self) -> Mapping[str, float]:
+        """As NodeScheduler says."""
         return dict(zip(self._tasks, self._last, strict=True))
 
     async def update(self, local: Sequence[Scored]) -> Mapping[str, float]:
@@ -135,6 +144,11 @@ class TaskScheduler:
     async def weights(self) -> Mapping[str, float]:
         """As NodeScheduler says."""
         self._last = self._scheduler.weights(self._state)
+        return self.shares
+
+    @property
+    def shares(self) -> Mapping[str, float]:
+        """As NodeScheduler says."""
         return dict(zip(self._tasks, self._last, strict=True))
 
     async def update(self, local: Sequence[Scored]) -> Mapping[str, float]:
