@@ -41,3 +41,12 @@ def locks_folder(user: int) -> Path:
     The same for a login shell and for a service, which XDG_RUNTIME_DIR and TMPDIR are not.
     """
     return Path("/tmp") / f"swarmnode-{user}"
+
+
+def shared_memory_folder(user: int) -> Path:
+    """Where processes of one user hand each other what is too large for a pipe.
+
+    In memory where the system has a folder for that (Linux), else on a disk that it caches.
+    """
+    memory = Path("/dev/shm")
+    return (memory if memory.is_dir() else Path("/tmp")) / f"swarmnode-weights-{user}"

@@ -89,8 +89,8 @@ class WeightsIn(Protocol):
     """A generator's side."""
 
     def newest(self) -> int | None:
-        """Return the version that can be taken now; None where there is none. Costs microseconds
-        and never waits, so that it can be asked between any two batches."""
+        """Return the version that can be taken now; None where there is none. Cheap, and never
+        waits, so that it can be asked between any two batches."""
 
     def take(self, into: Tensors, have: int) -> Taken | None:
         """Copy the newest whole version beyond `have` into the tensors; None if there is none.

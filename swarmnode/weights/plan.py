@@ -15,7 +15,7 @@ from torch import Tensor
 
 from swarmnode.weights.channel import Tensors, WeightsMismatch
 
-_TYPES = {
+KINDS = {
     "F64": torch.float64,
     "F32": torch.float32,
     "F16": torch.float16,
@@ -30,7 +30,7 @@ _TYPES = {
     "BOOL": torch.bool,
 }
 """By the names that safetensors has for them."""
-_NAMES = {kind: name for name, kind in _TYPES.items()}
+_NAMES = {kind: name for name, kind in KINDS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,12 @@ class Entry:
     @property
     def bytes(self) -> int:
         """What it takes."""
-        return math.prod(self.shape) * _TYPES[self.kind].itemsize
+        return math.prod(self.shape) * KINDS[self.kind].itemsize
 
     @property
     def dtype(self) -> torch.dtype:
         """Its type."""
-        return _TYPES[self.kind]
+        return KINDS[self.kind]
 
     def __str__(self) -> str:
         return f"{self.name} ({self.kind} {list(self.shape)})"

@@ -1,0 +1,372 @@
+"""Weights through shared memory and through a folder, by real processes where they matter."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import safe_open
+from torch import Tensor, nn
+
+from swarmnode.paths import shared_memory_folder
+from swarmnode.weights.channel import (
+    WeightsDamaged,
+    WeightsError,
+    WeightsIn,
+    WeightsMismatch,
+)
+from swarmnode.weights.folder import FolderIn, FolderOut
+from swarmnode.weights.plan import Plan
+from swarmnode.weights.selected import selected
+from swarmnode.weights.shared_memory import SharedMemoryIn, SharedMemoryOut
+from tests.unit.weights_children import COUNT, WRITERS, uniform, writer
+
+KINDS = ("shared-memory", "folder")
+READERS: dict[str, Callable[[Path, str], WeightsIn]] = {
+    "shared-memory": SharedMemoryIn,
+    "folder": FolderIn,
+}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    """In memory, where shared memory is; the test's own, not the user's."""
+    parent = shared_memory_folder(0).parent / f"swarmnode-test-{tmp_path.name}"
+    yield parent / "place"
+    shutil.rmtree(parent, ignore_errors=True)
+
+
+def reader(kind: str, place: Path, base: str = "") -> WeightsIn:
+    return READERS[kind](place, base)
+
+
+def mixed() -> dict[str, Tensor]:
+    """All that a model may hold, in an order that aligns nothing."""
+    torch.manual_seed(0)
+    return {
+        "flag": torch.tensor(True),
+        "half": torch.randn(3, 5).bfloat16(),
+        "empty": torch.zeros(0, 4),
+        "wide": torch.randn(7, 11),
+        "transposed": torch.randn(6, 4).t(),
+        "count": torch.tensor(12, dtype=torch.int64),
+        "exact": torch.randn(5, dtype=torch.float64),
+    }
+
+
+def blank(like: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: torch.zeros_like(tensor) for name, tensor in like.items()}
+
+
+def child(*arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.unit.weights_children", *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def values(tensors: dict[str, Tensor]) -> set[float]:
+    """The least and the greatest numbers in each of them: one, if all hold the same."""
+    return {one.item() for tensor in tensors.values() for one in tensor.aminmax()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_published_is_taken_bit_by_bit_whatever_its_type(kind: str, place: Path) -> None:
+    sent, taking = mixed(), reader(kind, place)
+    assert taking.newest() is None
+    assert taking.take({}, -1) is None
+    out = WRITERS[kind](place, Plan.of(sent))
+    published = out.publish(3, sent.items())
+    into = blank(sent)
+    taken = taking.take(into, 2)
+    assert taking.newest() == 3
+    assert taken is not None
+    assert (taken.version, taken.checksum, taken.bytes) == (3, published.checksum, published.bytes)
+    assert published.bytes == sum(one.numel() * one.element_size() for one in sent.values())
+    assert all(torch.equal(into[name], sent[name]) for name in sent)
+    assert taking.take(into, 3) is None
+    taking.close()
+    out.close()
+
+
+def test_the_checksum_is_the_same_whatever_carries_the_weights(place: Path) -> None:
+    sent, sums = mixed(), set()
+    for kind in KINDS:
+        out = WRITERS[kind](place / kind, Plan.of(sent))
+        sums.add(out.publish(1, sent.items()).checksum)
+        out.close()
+    assert len(sums) == 1
+
+
+@pytest.mark.parametrize(("kind", "versions"), [("shared-memory", 300), ("folder", 60)])
+def test_a_reader_that_hammers_never_sees_two_versions_mixed(
+    kind: str, versions: int, place: Path
+) -> None:
+    taking, into, have, seen = reader(kind, place), uniform(-1), -1, 0
+    with child("publish", kind, place, versions) as process:
+        while have < versions - 1:
+            taken = taking.take(into, have)
+            if taken is not None:
+                assert values(into) == {float(taken.version)}
+                assert taken.version > have
+                have, seen = taken.version, seen + 1
+        process.communicate("done\n")
+    taking.close()
+    assert seen > 3
+
+
+class Interrupted(dict[str, Tensor]):
+    """Tensors to be filled; something happens just before the second of them is."""
+
+    def __init__(self, tensors: dict[str, Tensor], happens: Callable[[], None]) -> None:
+        super().__init__(tensors)
+        self._happens, self._left = happens, 2
+
+    def __getitem__(self, name: str) -> Tensor:
+        self._left -= 1
+        if self._left == 0:
+            self._happens()
+        return super().__getitem__(name)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_publications_in_the_middle_of_a_take_leave_it_whole(kind: str, place: Path) -> None:
+    out, taking = writer(kind, place), reader(kind, place)
+    out.publish(0, uniform(0).items())
+
+    def publish_twice() -> None:
+        for version in (1, 2, 3):
+            out.publish(version, uniform(version).items())
+
+    into = Interrupted(uniform(-1), publish_twice)
+    taken = taking.take(into, -1)
+    assert taken is not None
+    assert taken.version == 0
+    assert values(into) == {0.0}
+    assert taking.take(into, 0) is not None
+    assert values(into) == {3.0}
+    taking.close()
+    out.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_writer_killed_in_the_middle_leaves_the_version_before(kind: str, place: Path) -> None:
+    taking, into = reader(kind, place), uniform(-1)
+    with child("stop", kind, place) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "half\n"
+        assert taking.newest() == 1
+        process.send_signal(signal.SIGKILL)
+    taken = taking.take(into, -1)
+    assert taken is not None
+    assert taken.version == 1
+    assert values(into) == {1.0}
+    # Its successor went on from an earlier checkpoint: a lower version is newer all the same.
+    out = writer(kind, place)
+    out.publish(0, uniform(7).items())
+    taken = taking.take(into, 1)
+    assert taken is not None
+    assert taken.version == 0
+    assert values(into) == {7.0}
+    assert taking.take(into, 0) is None
+    assert not list(place.glob(".weights-*"))
+    taking.close()
+    out.close()
+
+
+def test_what_a_killed_writer_left_in_memory_is_removed_by_whoever_comes_next(place: Path) -> None:
+    with child("stop", "shared-memory", place) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        held = writer("shared-memory", place.with_name("other"))
+        assert (place / "buffer-0").exists(), "a living writer's place was swept"
+        process.send_signal(signal.SIGKILL)
+    third = writer("shared-memory", place.with_name("third"))
+    assert not place.exists()
+    third.close()
+    held.close()
+    assert [one.name for one in place.parent.iterdir()] == ["door"]
+
+
+def flip(path: Path, offset: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(offset)
+        byte = file.read(1)[0]
+        file.seek(offset)
+        file.write(bytes([byte ^ 1]))
+
+
+@pytest.mark.parametrize("offset", [-1, -(1 << 20), 3, 20, 200])
+@pytest.mark.parametrize("kind", KINDS)
+def test_damaged_bytes_are_found_before_anything_is_filled(
+    kind: str, offset: int, place: Path
+) -> None:
+    out, taking, into = writer(kind, place), reader(kind, place), uniform(-1)
+    out.publish(5, uniform(5).items())
+    (path,) = [*place.glob("buffer-*"), *place.glob("*.safetensors")]
+    flip(path, offset if offset >= 0 else path.stat().st_size + offset)
+    with pytest.raises((WeightsDamaged, WeightsMismatch)):
+        taking.take(into, -1)
+    assert values(into) == {-1.0}
+    out.publish(6, uniform(6).items())
+    assert taking.take(into, -1) is not None
+    assert values(into) == {6.0}
+    taking.close()
+    out.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_sides_that_differ_are_told_so_in_one_line(kind: str, place: Path) -> None:
+    out = writer(kind, place)
+    out.publish(0, uniform(0).items())
+    others = {
+        "was sent for": uniform(0) | {"weight-3": torch.zeros(3)},
+        "has no place here": dict(list(uniform(0).items())[1:]),
+        "is missing": uniform(0) | {"more": torch.zeros(1)},
+        "they belong on": uniform(0),
+    }
+    for words, into in others.items():
+        taking = reader(kind, place, "another base" if words == "they belong on" else "")
+        with pytest.raises(WeightsMismatch, match=words) as error:
+            taking.take(into, -1)
+        assert "\n" not in str(error.value)
+        taking.close()
+    with pytest.raises(WeightsMismatch, match="weight-1"):
+        out.publish(1, [("weight-1", torch.zeros(1)), *uniform(0).items()])
+    with pytest.raises(WeightsMismatch, match=f"weight-{COUNT - 1}"):
+        out.publish(1, list(uniform(0).items())[:-1])
+    with pytest.raises(ValueError, match="version 0 after 0"):
+        out.publish(0, uniform(0).items())
+    taking = reader(kind, place)
+    assert taking.newest() == 0, "what was refused has replaced what was whole"
+    taking.close()
+    out.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_parameter_is_let_go_of_before_the_next_is_gathered(kind: str, place: Path) -> None:
+    alive: list[weakref.ref[Tensor]] = []
+
+    def gathering() -> Iterator[tuple[str, Tensor]]:
+        for name in uniform(0):
+            assert not [one for one in alive if one() is not None], "two parameters at a time"
+            tensor = torch.zeros_like(uniform(0)[name])
+            alive.append(weakref.ref(tensor))
+            yield name, tensor
+            del tensor
+
+    out = writer(kind, place)
+    out.publish(0, gathering())
+    assert len(alive) == COUNT
+    out.close()
+
+
+def test_a_second_writer_and_a_place_open_to_others_are_refused(place: Path) -> None:
+    out = writer("shared-memory", place)
+    with pytest.raises(WeightsError, match="another process publishes"):
+        writer("shared-memory", place)
+    out.close()
+    place.parent.chmod(0o755)
+    with pytest.raises(WeightsError, match="mode 700"):
+        writer("shared-memory", place)
+
+
+def test_no_room_in_memory_is_an_error_and_no_signal(place: Path) -> None:
+    huge = {"huge": torch.empty(1 << 50, device="meta")}
+    out = SharedMemoryOut(place, Plan.of(huge))
+    with pytest.raises(WeightsError, match=r"has no room .* weights.channel=folder"):
+        out.publish(0, huge.items())
+    out.close()
+
+
+def test_a_version_in_the_folder_is_a_file_that_safetensors_reads(place: Path) -> None:
+    sent = mixed()
+    out = FolderOut(place, Plan.of(sent))
+    for version in range(4):
+        published = out.publish(version, sent.items())
+    paths = sorted(place.iterdir())
+    assert len(paths) == 2, "the last two stay"
+    with safe_open(paths[-1], framework="pt") as file:
+        assert file.metadata()["checksum"] == published.checksum
+        assert int(file.metadata()["version"]) == 3
+        assert all(torch.equal(file.get_tensor(name), sent[name]) for name in sent)
+
+
+class Small(nn.Module):
+    """Two layers whose weights are one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(8, 4, dtype=torch.bfloat16)
+        self.head = nn.Linear(4, 8, bias=False, dtype=torch.bfloat16)
+        self.head.weight = self.embedding.weight
+        self.adapter = nn.Linear(4, 2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tied_weights_in_bfloat16_go_once_and_stay_tied(kind: str, place: Path) -> None:
+    torch.manual_seed(1)
+    sent, filled = Small(), Small()
+    choice = selected(sent)
+    assert list(choice.tensors) == ["embedding.weight", "adapter.weight", "adapter.bias"]
+    out, taking = WRITERS[kind](place, choice.plan), reader(kind, place)
+    out.publish(0, choice.tensors.items())
+    assert taking.take(selected(filled).tensors, -1) is not None
+    assert filled.head.weight is filled.embedding.weight
+    assert torch.equal(filled.head.weight, sent.head.weight)
+    untied = Small()
+    untied.head.weight = nn.Parameter(untied.head.weight.detach().clone())
+    with pytest.raises(WeightsMismatch, match=r"head.weight .* is missing"):
+        reader(kind, place).take(selected(untied).tensors, -1)
+    taking.close()
+    out.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_what_is_trained_is_sent_and_only_to_the_same_base(kind: str, place: Path) -> None:
+    torch.manual_seed(2)
+    trained, same, other = Small(), Small(), Small()
+    same.load_state_dict(trained.state_dict())
+    for model in (trained, same, other):
+        model.embedding.weight.requires_grad_(False)
+    trained.adapter.weight.data.add_(1)
+    choice = selected(trained)
+    assert list(choice.tensors) == ["adapter.weight", "adapter.bias"]
+    out = WRITERS[kind](place, choice.plan)
+    assert out.publish(0, choice.tensors.items()).bytes == 4 * 10
+    ours = selected(same)
+    taking = reader(kind, place, ours.base)
+    assert taking.take(ours.tensors, -1) is not None
+    assert torch.equal(same.adapter.weight, trained.adapter.weight)
+    theirs = selected(other)
+    with pytest.raises(WeightsMismatch, match="they belong on the base"):
+        reader(kind, place, theirs.base).take(theirs.tensors, -1)
+    taking.close()
+    out.close()
+
+
+def test_what_current_says_must_be_what_the_buffer_holds(place: Path) -> None:
+    out, taking = writer("shared-memory", place), reader("shared-memory", place)
+    out.publish(0, uniform(0).items())
+    said = json.loads((place / "current").read_text())
+    (place / "current").write_text(json.dumps(said | {"version": 1}))
+    with pytest.raises(WeightsDamaged, match="version 1"):
+        taking.take(uniform(0), -1)
+    (place / "buffer-0").unlink()
+    with pytest.raises(WeightsDamaged, match="was removed"):
+        taking.take(uniform(0), -1)
+    (place / "current").write_text("{")
+    with pytest.raises(WeightsDamaged, match="current is damaged"):
+        taking.newest()
+    taking.close()
+    out.close()
