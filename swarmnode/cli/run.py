@@ -59,7 +59,7 @@ def run(
     Without a swarm it takes the only one that was joined, or waits in the default swarm and trains
     alone until somebody comes. The same command goes on where it ended.
     """
-    from swarmnode.cli.simulate import mix_flags, parse_mix
+    from swarmnode.cli.comparing import mix_flags, parse_mix
 
     if solo and swarm:
         raise Mistake("give a swarm or --solo, not both")

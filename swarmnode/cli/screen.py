@@ -29,8 +29,10 @@ TOLD_BYTES = 2**30
 class Screen:
     """Progress of a study on one stream."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, compared: str = "mix") -> None:
+        """`compared` is what the variants differ in: the mix, or the name of a setting."""
         self._stream = stream
+        self._compared = compared
         self._started = time.monotonic()
         self._last_line = 0.0
         self._since: list[RoundReport] = []
@@ -57,7 +59,7 @@ class Screen:
         memory = figures.get("memory_bytes", 0.0)
         needing = f", {size_of(memory)} at the peak of each" if memory >= TOLD_BYTES else ""
         self._say(
-            f"mix {arm.variant}, seed {arm.seed}: {counted(nodes, 'node')} of "
+            f"{self._compared} {arm.variant}, seed {arm.seed}: {counted(nodes, 'node')} of "
             f"{size if len(models) == 1 else ' and '.join(models)} {verb} ready{needing}"
         )
 
@@ -81,7 +83,7 @@ class Screen:
 
     def already_there(self, arm: Arm) -> None:
         """A run was found finished."""
-        self._say(f"mix {arm.variant}, seed {arm.seed}: finished by an earlier call")
+        self._say(f"{self._compared} {arm.variant}, seed {arm.seed}: finished by an earlier call")
 
     def looked(self, statuses: Sequence[StatusDocument | None]) -> None:
         """What real nodes say of themselves; not every look gets a line."""
@@ -93,7 +95,7 @@ class Screen:
     def finish(self, runs: Sequence[Run], report: Path, attack: AttackName) -> None:
         """The table of results, what was seen of an attack, and where the report is."""
         variants = summarize(runs)
-        Console(file=self._stream).print(results_table(variants))
+        Console(file=self._stream).print(results_table(variants, self._compared))
         for variant in variants:
             if variant.attacked:
                 self._say(f"{variant.name}, attack {attack}: {told(attack, variant.attacked)}")

@@ -6,12 +6,20 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from swarmnode.cli.comparing import (
+    MIX,
+    Comparison,
+    mix_flags,
+    mix_name,
+    parse_comparison,
+    parse_mix,
+)
 from swarmnode.cli.exits import Exit, Mistake
 from swarmnode.cli.loading import check_tasks, load
 from swarmnode.cli.options import Assignments, Config, MixText, Tasks
@@ -21,8 +29,6 @@ if TYPE_CHECKING:
     from swarmnode.config.settings import Settings
     from swarmnode.sim.study import Arm
     from swarmnode.sim.summary import Run
-
-Mix = tuple[int, int]
 
 MOST_SEEDS = 1000
 
@@ -65,9 +71,13 @@ def simulate(
         ),
     ] = None,
     compare: Annotated[
-        str | None, typer.Option(help="Mixes to compare, such as 8/0,6/2,4/4,2/6.")
+        str | None,
+        typer.Option(
+            help="Mixes to compare, such as 8/0,6/2,4/4, or values of a setting, such as "
+            "scheduling.kind=uniform,sec,hds."
+        ),
     ] = None,
-    seeds: Annotated[int, typer.Option(help="Seeds that each mix is run with.")] = 1,
+    seeds: Annotated[int, typer.Option(help="Seeds that each variant is run with.")] = 1,
     real: Annotated[
         bool,
         typer.Option("--real", help="Real processes on a real network of loopback, in real time."),
@@ -80,10 +90,11 @@ def simulate(
 
     docs/settings.md has the defaults, and what else can be set.
     """
-    if mix and compare:
+    comparison = parse_comparison(compare) if compare else None
+    if mix and comparison and comparison.what == MIX:
         raise Mistake("give --mix for one mix or --compare for several, not both")
     if real and (compare or seeds != 1):
-        raise Mistake("--real runs one mix once; leave --compare and --seeds out")
+        raise Mistake("--real runs one variant once; leave --compare and --seeds out")
     flags: dict[str, object] = {
         "simulation.nodes": nodes,
         "rounds.questions_per_round": questions,
@@ -107,36 +118,21 @@ def simulate(
         raise Mistake("--attack is for simulations in memory; leave --real out")
     rounds_of = settings.rounds
     own_mix = (rounds_of.local_groups_per_round, rounds_of.external_groups_per_round)
-    mixes = [parse_mix(text) for text in compare.split(",")] if compare else [own_mix]
-    _check_study(mixes, settings.simulation.seed, seeds)
-    for each in mixes:
-        # Through the settings, so that every mix is held against their ranges.
-        check(load(config, assignment or [], flags | mix_flags(each)))
-    _run(settings, mixes, seeds, out, real=real, as_json=as_json)
-
-
-def parse_mix(text: str) -> Mix:
-    local, slash, external = text.strip().partition("/")
-    if not (slash and local.isdecimal() and external.isdecimal()):
-        raise Mistake(f"{text!r} is no mix; write local/external groups, such as 4/4")
-    if int(local) + int(external) == 0:
-        raise Mistake("a mix of 0/0 trains on nothing; take at least one group, such as 8/0")
-    return int(local), int(external)
-
-
-def mix_flags(mix: Mix) -> dict[str, object]:
-    return {
-        "rounds.local_groups_per_round": mix[0],
-        "rounds.external_groups_per_round": mix[1],
+    comparison = comparison or Comparison(MIX, {mix_name(own_mix): {}})
+    _check_seeds(settings.simulation.seed, seeds)
+    # Through the settings, so that every variant is held against their ranges.
+    variants = {
+        name: load(config, assignment or [], flags | dict(own))
+        for name, own in comparison.variants.items()
     }
+    for each in variants.values():
+        check(each)
+    _run(settings, comparison.what, variants, seeds, out, real=real, as_json=as_json)
 
 
-def _check_study(mixes: Sequence[Mix], seed: int, seeds: int) -> None:
-    repeated = sorted({f"{mix[0]}/{mix[1]}" for mix in mixes if mixes.count(mix) > 1})
-    if repeated:
-        raise Mistake(f"--compare names {', '.join(repeated)} more than once; name each mix once")
+def _check_seeds(seed: int, seeds: int) -> None:
     if not 1 <= seeds <= MOST_SEEDS:
-        raise Mistake(f"--seeds must be 1 to {MOST_SEEDS}; each is a whole run of every mix")
+        raise Mistake(f"--seeds must be 1 to {MOST_SEEDS}; each is a whole run of every variant")
     if seed + seeds > 2**32:
         raise Mistake(f"--seed {seed} with --seeds {seeds} goes beyond the last seed, {2**32 - 1}")
 
@@ -181,7 +177,8 @@ def check(settings: Settings) -> None:
 
 def _run(
     settings: Settings,
-    mixes: Sequence[Mix],
+    compared: str,
+    variants: Mapping[str, Settings],
     seeds: int,
     out: Path | None,
     *,
@@ -195,9 +192,9 @@ def _run(
 
     folder = out or Path("runs") / time.strftime("%Y-%m-%d-%H%M%S")
     cache = cache_folder(os.environ) / "warm-starts"
-    study = arms(settings, mixes, seeds)
+    study = arms(variants, seeds)
     _prepare(study, folder, cache)
-    screen = Screen(sys.stderr if as_json else sys.stdout)
+    screen = Screen(sys.stderr if as_json else sys.stdout, compared)
     screen.starting(settings, len(study))
     try:
         if real:
@@ -206,7 +203,7 @@ def _run(
             runs, complete = run_study(
                 study, folder, environment=os.environ, cache=cache, progress=screen
             )
-        report = _report(folder, runs, settings, complete=complete) if runs else None
+        report = _report(folder, runs, settings, compared, complete=complete) if runs else None
     except ChildRefused as error:
         raise Mistake(str(error), Exit.CONFIG) from error
     except ChildError as error:
@@ -251,7 +248,9 @@ def _prepare(study: Sequence[Arm], folder: Path, cache: Path) -> None:
         _refuse_other_settings(arm, folder)
 
 
-def _report(folder: Path, runs: Sequence[Run], settings: Settings, *, complete: bool) -> Path:
+def _report(
+    folder: Path, runs: Sequence[Run], settings: Settings, compared: str, *, complete: bool
+) -> Path:
     from swarmnode.sim.report import write_report
     from swarmnode.tasks import baseline
 
@@ -259,6 +258,7 @@ def _report(folder: Path, runs: Sequence[Run], settings: Settings, *, complete: 
         folder,
         runs,
         settings,
+        compared=compared,
         complete=complete,
         command=shlex.join(["swarmnode", *sys.argv[1:]]),
         baselines={task: baseline(task, level) for task, level in settings.tasks.pairs},

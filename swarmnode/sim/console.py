@@ -14,9 +14,13 @@ from rich.text import Text
 
 from swarmnode.observe.status import StatusDocument
 from swarmnode.observe.words import plain
+from swarmnode.sim.against import against_first
 from swarmnode.sim.intervals import Estimate
 from swarmnode.sim.summary import Variant, mean_reward
-from swarmnode.sim.words import alarms, suspicious_tasks
+from swarmnode.sim.words import (
+    alarms,
+    suspicious_tasks,
+)
 from swarmnode.types import RoundReport
 
 
@@ -98,13 +102,13 @@ def duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def results_table(variants: Sequence[Variant]) -> Table:
+def results_table(variants: Sequence[Variant], compared: str = "mix") -> Table:
     """A row a variant: held-out success at start and end, its gain, and the other two rewards.
 
-    Fits into 80 columns.
+    `compared` is what they differ in. Fits into 80 columns.
     """
     table = Table(title="Success, 0 to 1, mean over tasks", title_justify="left", box=SIMPLE_HEAD)
-    table.add_column("mix")
+    table.add_column(compared.split(".")[-1])
     for heading in (
         "seeds",
         "rounds",
@@ -125,12 +129,12 @@ def results_table(variants: Sequence[Variant]) -> Table:
             _figure(variant.end["local"].mean),
             _figure(variant.end["training_set"].mean),
         )
-    table.caption = Text(_caption(variants))
+    table.caption = Text(_caption(variants, compared))
     table.caption_justify = "left"
     return table
 
 
-def _caption(variants: Sequence[Variant]) -> str:
+def _caption(variants: Sequence[Variant], compared: str) -> str:
     gains = [variant.held_out_gain for variant in variants]
     over = sorted({gain.over for gain in gains if not math.isnan(gain.low)})
     suspicious = [f"{each.name} {task}" for each in variants for task in suspicious_tasks(each)]
@@ -139,6 +143,7 @@ def _caption(variants: Sequence[Variant]) -> str:
         "held-out: unseen questions. local: own fresh answers. training set: what was trained on, "
         "lifted by choosing groups. "
         + (f"Intervals over {' or '.join(over)}." if over else "Too few nodes for an interval.")
+        + "".join(f"\n{line}" for line in against_first(variants, compared))
         + (f"\nA loophole rather than a skill? {', '.join(suspicious)}" if suspicious else "")
         + "".join(complaints)
     )

@@ -27,6 +27,11 @@ class Machine:
             for number in range(min(count, settings.simulation.nodes))
         ]
         self.scorer = Scorer(self.scoring, settings.rewards, trusting=True)
+        self._made_for = _made_for(settings)
+
+    def fits(self, settings: Settings) -> bool:
+        """Whether the children would be the same for these settings."""
+        return _made_for(settings) == self._made_for
 
     def start(self) -> None:
         """Start all children; they get ready in parallel, behind their first call."""
@@ -37,6 +42,11 @@ class Machine:
         """End all children."""
         for child in (*self.hosts, self.scoring):
             child.close_now()
+
+
+def _made_for(settings: Settings) -> object:
+    simulation = settings.simulation
+    return simulated_swarm_id(settings), settings.rewards, simulation.hosts, simulation.nodes
 
 
 def available_cores() -> int:

@@ -15,7 +15,9 @@ from string import Template
 from swarmnode import __version__
 from swarmnode.drawing import SERIES, page_style
 from swarmnode.rewards.common_answers import concentration
+from swarmnode.sim.against import about_pairs
 from swarmnode.sim.attacks.words import announced, told
+from swarmnode.sim.comparison import difference, paired_seeds
 from swarmnode.sim.intervals import Estimate
 from swarmnode.sim.summary import REWARDS, RewardName, Variant
 from swarmnode.sim.words import (
@@ -52,12 +54,13 @@ def page(study: Study, curves_svg: str) -> str:
         stopped=_stopped(study),
         attack=_attack(study),
         each=_each(study.variants),
-        what_was_run=_text(what_was_run(study.settings, study.variants)),
+        what_was_run=_text(what_was_run(study.settings, study.variants, study.compared)),
         command=_text(study.command),
         picture_in_words=_text(answer(study.variants)),
         curves=curves_svg,
         caption=_text(caption(study)),
-        rewards=_reward_table(study.variants),
+        rewards=_reward_table(study),
+        comparison=_comparison(study),
         intervals=_text(about_intervals(study)),
         tasks=_task_table(study),
         suspicions=_suspicions(study.variants),
@@ -113,9 +116,10 @@ def _attack(study: Study) -> str:
     return f'<div class="warning"><p>{what}</p><ul>{"".join(lines)}</ul></div>'
 
 
-def _reward_table(variants: Sequence[Variant]) -> str:
+def _reward_table(study: Study) -> str:
+    variants = study.variants
     head = (
-        *("mix", "seeds", "rounds", "held-out, start", "held-out, end", "gain"),
+        *(study.compared, "seeds", "rounds", "held-out, start", "held-out, end", "gain"),
         *("local, end", "training set, end", "selection effect"),
         *("local, summed over rounds", "groups with something to learn, a round"),
     )
@@ -136,6 +140,28 @@ def _reward_table(variants: Sequence[Variant]) -> str:
         for number, variant in enumerate(variants)
     ]
     return _table(head, rows)
+
+
+def _comparison(study: Study) -> str:
+    """The variants against the first; nothing where there is but one."""
+    if len(study.variants) < 2:
+        return ""
+    first = study.variants[0]
+    head = (study.compared, "seeds paired", "held-out, end", f"less that of {first.name}")
+    rows = [
+        [
+            f"{_swatch(number)}{_text(variant.name)}",
+            str(len(paired_seeds(variant, first))),
+            _estimate(variant.end["held_out"]),
+            "–" if variant is first else _estimate(difference(variant, first), sign="+"),
+        ]
+        for number, variant in enumerate(study.variants)
+    ]
+    note = f'<p class="note">{_text(about_pairs(study.compared))}</p>'
+    return (
+        f'<section>\n<h2>Against {_text(first.name)}</h2>\n<div class="wide">'
+        f"{_table(head, rows)}</div>\n{note}\n</section>"
+    )
 
 
 def _task_table(study: Study) -> str:

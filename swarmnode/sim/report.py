@@ -18,6 +18,7 @@ from swarmnode.config.settings import Settings
 from swarmnode.files import write_atomically
 from swarmnode.rewards.common_answers import concentration
 from swarmnode.sim.attacks.seen import Seen
+from swarmnode.sim.comparison import difference
 from swarmnode.sim.intervals import Estimate
 from swarmnode.sim.summary import REWARDS, Curve, Run, Variant, summarize
 from swarmnode.types import Evaluation, SampledAnswers
@@ -28,6 +29,7 @@ def write_report(
     runs: Sequence[Run],
     settings: Settings,
     *,
+    compared: str = "mix",
     complete: bool,
     command: str,
     baselines: Mapping[str, float | None],
@@ -35,7 +37,8 @@ def write_report(
     """Write the three files into `out`; returns the path of report.html. Raises OSError.
 
     `baselines` has the success of the best constant or heuristic answer for every enabled task at
-    its level, None where it was not measured. `complete` is False for a study that was stopped.
+    its level, None where it was not measured. `compared` is what the variants differ in: the mix,
+    or the name of a setting. `complete` is False for a study that was stopped.
     """
     # matplotlib takes half a second to load, which only those pay who write a report.
     from swarmnode.sim.curves import curves_png, curves_svg
@@ -44,11 +47,17 @@ def write_report(
 
     variants = summarize(runs)
     summary = summary_as_json(
-        variants, runs, settings, complete=complete, command=command, baselines=baselines
+        variants,
+        runs,
+        settings,
+        compared=compared,
+        complete=complete,
+        command=command,
+        baselines=baselines,
     )
     write_atomically(out / "summary.json", compact(summary))
     write_atomically(out / "curves.png", curves_png(variants, baselines))
-    study = Study(variants, settings, complete, command, baselines)
+    study = Study(variants, settings, complete, command, baselines, compared)
     write_atomically(out / "report.html", page(study, curves_svg(variants, baselines)))
     return out / "report.html"
 
@@ -58,6 +67,7 @@ def summary_as_json(
     runs: Sequence[Run],
     settings: Settings,
     *,
+    compared: str = "mix",
     complete: bool,
     command: str,
     baselines: Mapping[str, float | None],
@@ -69,17 +79,20 @@ def summary_as_json(
     The rewards are `local`, `training_set`, `held_out` and `held_out_greedy`, success in [0, 1].
 
     - `version`: of swarmnode. `command`: that made the study. `complete`: False if it was stopped.
-    - `settings`: all settings of the study, resolved; a variant has its own I and J, a run its
-      own seed.
+    - `compared`: what the variants differ in: "mix", their I and J, or the name of a setting.
+    - `settings`: all settings of the study, resolved; a variant has its own of what is compared, a
+      run its own seed.
     - `nodes`, `rounds`: of every run, as asked for.
     - `tasks`: by name, `{level, baseline}`; the latter is the success of the best
       constant or heuristic answer.
     - `variants`: a list, each with
-        - `name`: "I/J"; `seeds`; `rounds`: what all its runs have reached.
+        - `name`: "I/J", or the setting's value; `seeds`; `rounds`: what all its runs have reached.
         - `start`, `end`: by reward, an estimate. For held-out success the first and the last
           evaluation, for the others the first and the last tenth of the rounds.
         - `by_task`: by task, `{start, end}` as above.
         - `held_out_gain`: estimate, last minus first evaluation.
+        - `against_first`: estimate, held-out success of the last evaluation less that of the first
+          variant, paired by seed, or by node of a single seed; None for the first itself.
         - `selection_effect`: estimate, training_set minus local at the end.
         - `cumulative_local`: estimate, local reward summed over rounds, per node.
         - `curves`: by reward, `{rounds, mean, low, high}`: lists of equal length, one entry a
@@ -114,6 +127,7 @@ def summary_as_json(
         "version": __version__,
         "command": command,
         "complete": complete,
+        "compared": compared,
         "settings": settings.model_dump(mode="json"),
         "nodes": settings.simulation.nodes,
         "rounds": settings.simulation.rounds,
@@ -121,12 +135,12 @@ def summary_as_json(
             task: {"level": level, "baseline": baselines.get(task)}
             for task, level in levels.items()
         },
-        "variants": [_variant(variant) for variant in variants],
+        "variants": [_variant(variant, variants[0]) for variant in variants],
         "evaluations": list(_evaluations(variants, runs)),
     }
 
 
-def _variant(variant: Variant) -> dict[str, Any]:
+def _variant(variant: Variant, first: Variant) -> dict[str, Any]:
     return {
         "name": variant.name,
         "seeds": list(variant.seeds),
@@ -141,6 +155,7 @@ def _variant(variant: Variant) -> dict[str, Any]:
             for task in variant.end_by_task
         },
         "held_out_gain": _estimate(variant.held_out_gain),
+        "against_first": (None if variant is first else _estimate(difference(variant, first))),
         "selection_effect": _estimate(variant.selection_effect),
         "cumulative_local": _estimate(variant.cumulative_local),
         "curves": {reward: _curve(variant.curves[reward]) for reward in REWARDS},

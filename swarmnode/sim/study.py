@@ -1,4 +1,4 @@
-"""Running a simulation or a study: arms (mixes I/J) times seeds, resumable, with one report.
+"""Running a simulation or a study: variants times seeds, resumable, with one report.
 
 A run that an earlier call has finished with the same settings is read instead of run. Ctrl-C ends
 the running one and leaves the report of what was done.
@@ -7,7 +7,6 @@ the running one and leaves the report of what was done.
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,21 +59,21 @@ class Progress(Protocol):
         """The arm was finished by an earlier call."""
 
 
-def arms(settings: Settings, mixes: Sequence[tuple[int, int]], seeds: int) -> list[Arm]:
-    """Every mix under every seed, the seeds of the settings and those that follow."""
-    first = settings.simulation.seed
+def arms(variants: Mapping[str, Settings], seeds: int) -> list[Arm]:
+    """Every variant under so many seeds, each from the seed of its settings on.
+
+    Seed by seed, so that a study that is stopped has compared something.
+    """
     return [
-        Arm(f"{local}/{external}", _with(settings, local, external, seed))
-        for seed, (local, external) in itertools.product(range(first, first + seeds), mixes)
+        Arm(name, _seeded(settings, settings.simulation.seed + number))
+        for number in range(seeds)
+        for name, settings in variants.items()
     ]
 
 
-def _with(settings: Settings, local: int, external: int, seed: int) -> Settings:
-    rounds = settings.rounds.model_copy(
-        update={"local_groups_per_round": local, "external_groups_per_round": external}
-    )
+def _seeded(settings: Settings, seed: int) -> Settings:
     simulation = settings.simulation.model_copy(update={"seed": seed})
-    return settings.model_copy(update={"rounds": rounds, "simulation": simulation})
+    return settings.model_copy(update={"simulation": simulation})
 
 
 def run_study(
@@ -97,6 +96,9 @@ def run_study(
             if folder.finished(arm.settings):
                 progress.already_there(arm)
             else:
+                if machine is not None and not machine.fits(arm.settings):
+                    machine.close()
+                    machine = None
                 if machine is None:
                     machine = Machine(arm.settings, environment)
                     machine.start()

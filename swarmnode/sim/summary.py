@@ -58,6 +58,8 @@ class Variant:
     """The last tenth of the rounds, or the last evaluation; NaN if only the start has one."""
     end_by_task: Mapping[str, Mapping[RewardName, Estimate]]
     start_by_task: Mapping[str, Mapping[RewardName, Estimate]]
+    held_out_ends: Mapping[int, Figure]
+    """By seed, held-out success of the last evaluation by task and node; seeds without one lack."""
     held_out_gain: Estimate
     """Last minus first evaluation; NaN when only the start was evaluated."""
     selection_effect: Estimate
@@ -132,6 +134,7 @@ def _summarize_variant(name: str, runs: Sequence[Run]) -> Variant:
         end_by_task={
             task: {reward: at(last[reward], reward, task) for reward in REWARDS} for task in tasks
         },
+        held_out_ends=_ends(runs, by_node, last["held_out"]),
         held_out_gain=difference((last["held_out"], "held_out"), (first["held_out"], "held_out")),
         selection_effect=difference((last["local"], "training_set"), (last["local"], "local")),
         cumulative_local=estimated(lambda nodes: Figure(len(nodes), _summed_local(nodes, rounds))),
@@ -222,6 +225,14 @@ def _table(nodes: _Nodes, window: _Window, reward: RewardName, task: str | None 
                     sums[place] += value
                     counts[place] += 1
     return table
+
+
+def _ends(runs: Sequence[Run], by_node: Sequence[_Nodes], window: _Window) -> Mapping[int, Figure]:
+    ends = {
+        run.seed: Figure(len(nodes), _table(nodes, window, "held_out"))
+        for run, nodes in zip(runs, by_node, strict=True)
+    }
+    return {seed: figure for seed, figure in ends.items() if figure.table}
 
 
 def _summed_local(nodes: _Nodes, rounds: int) -> Table:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from swarmnode import __version__
 from swarmnode.config.settings import Settings
 from swarmnode.rewards.common_answers import concentration
+from swarmnode.sim.comparison import leads
 from swarmnode.sim.smoothing import smoothing_width
 from swarmnode.sim.summary import Variant
 from swarmnode.types import SampledAnswers
@@ -61,13 +62,15 @@ class Study:
     complete: bool
     command: str
     baselines: Mapping[str, float | None]
+    compared: str = "mix"
+    """What the variants differ in: the mix, or the name of a setting."""
 
 
 def answer(variants: Sequence[Variant]) -> str:
     """What came out, in a line.
 
     Of several variants it tells every gain, and names a best one only where several seeds were run
-    and no other's interval reaches into its own.
+    and the interval of its paired difference from each other one lies above 0.
     """
     if not variants:
         return "No round has ended, so there is nothing to tell yet"
@@ -77,17 +80,17 @@ def answer(variants: Sequence[Variant]) -> str:
     if not known:
         return "Held-out success was measured only at the start"
     ranked = sorted(known, key=lambda variant: variant.held_out_gain.mean, reverse=True)
-    gains = ", ".join(f"{each.name} {_change(each.held_out_gain.mean)}" for each in ranked)
+    gains = ", ".join(f"{each.name} {change(each.held_out_gain.mean)}" for each in ranked)
     best, others = ranked[0], ranked[1:]
     seeds = min(len(each.seeds) for each in variants)
-    clear = all(each.held_out_gain.high < best.held_out_gain.low for each in others)
-    if seeds > 1 and clear and len(known) == len(variants):
+    if seeds > 1 and leads(best, others) and len(known) == len(variants):
         return f"{best.name} gained most held-out success: {gains}"
-    why = "the intervals overlap" if seeds > 1 else "one seed"
-    return f"Held-out success: {gains}; {why}, so this does not tell which mix is better"
+    why = "the first is not clearly ahead of all others" if seeds > 1 else "one seed"
+    return f"Held-out success: {gains}; {why}, so this does not tell which is best"
 
 
-def _change(gain: float) -> str:
+def change(gain: float) -> str:
+    """With its sign, and three digits."""
     return f"{gain:+.3f}".replace("-", "−")
 
 
@@ -172,13 +175,13 @@ def _percent(share: float) -> str:
     return f"{share:.0%}".replace("%", "\u00a0%")
 
 
-def what_was_run(settings: Settings, variants: Sequence[Variant]) -> str:
+def what_was_run(settings: Settings, variants: Sequence[Variant], compared: str = "mix") -> str:
     """The swarm and its rounds, for somebody who has never seen either."""
     simulation, rounds = settings.simulation, settings.rounds
     tasks = ", ".join(f"{task} ({level})" for task, level in settings.tasks.pairs)
-    mixes = [variant.name for variant in variants] or [
-        f"{rounds.local_groups_per_round}/{rounds.external_groups_per_round}"
-    ]
+    mix = f"{rounds.local_groups_per_round}/{rounds.external_groups_per_round}"
+    names = ", ".join(variant.name for variant in variants) or mix
+    here = names if compared == "mix" else f"{mix}. What differs is {compared}: {names}"
     return (
         f"{counted(simulation.nodes, 'node')}{', each' if simulation.nodes > 1 else ''} with a "
         "language model of its own "
@@ -188,7 +191,7 @@ def what_was_run(settings: Settings, variants: Sequence[Variant]) -> str:
         f"{rounds.completions_per_group} times (a group), scores the answers, shares the groups, "
         "and trains on some of its own and some of other nodes'. The mix says how many: 4/4 is 4 "
         "of its own and 4 of others', 8/0 is 8 of its own, training alone. "
-        f"Here: {', '.join(mixes)}."
+        f"Here: {here}."
     )
 
 
@@ -240,7 +243,7 @@ def about_intervals(study: Study) -> str:
     else:
         meaning = "One node and one seed give no interval."
     if len(study.variants) > 1 and seeds == 1:
-        meaning += " One seed does not settle which mix is better: use --seeds with more."
+        meaning += " One seed does not settle which is better: use --seeds with more."
     return meaning
 
 

@@ -42,10 +42,7 @@ class Lines:
 
 
 def run_all(arms: Sequence[Arm], out: Path) -> bool:
-    """Run what is not in `out` yet, one run a core; False when interrupted or a core failed.
-
-    All arms of a call have to be of one swarm: a core's children know the id of the first.
-    """
+    """Run what is not in `out` yet, one run a core; False when interrupted or a core failed."""
     missing = [arm for arm in arms if not arm.folder(out).finished(arm.settings)]
     print(f"{len(arms) - len(missing)} of {len(arms)} runs are there", flush=True)
     return on_every_core(_work, missing, out)

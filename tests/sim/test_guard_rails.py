@@ -25,6 +25,7 @@ SETTINGS = [
     "evaluation.questions_per_task=1",
     "evaluation.every_rounds=1000",
     "rounds.local_groups_per_round=4",
+    "rounds.external_groups_per_round=0",
     "training.learning_rate=2e-3",
     "training.warmup_steps=15",
     "guard_rails.first_rounds=8",
@@ -54,7 +55,7 @@ def test_a_policy_that_is_paid_for_brevity_is_told_of(
 ) -> None:
     monkeypatch.setattr(building, "rewards", shorter)
     runs, whole = run_study(
-        arms(load_settings(assignments=SETTINGS), [(4, 0)], 1),
+        arms({"4/0": load_settings(assignments=SETTINGS)}, 1),
         tmp_path,
         environment=os.environ,
         cache=tmp_path / "cache",

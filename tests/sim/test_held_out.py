@@ -76,7 +76,7 @@ def test_a_swarm_warm_starts_on_publishes_and_admits_no_held_out_question(
     records = Records(monkeypatch)
     settings = load_settings(assignments=SMALL)
     _, whole = run_study(
-        arms(settings, [(4, 4)], 1),
+        arms({"4/4": settings}, 1),
         tmp_path,
         environment=os.environ,
         cache=tmp_path / "cache",

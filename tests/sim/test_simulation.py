@@ -63,8 +63,21 @@ def run(
     progress: Watching,
     mixes: Sequence[tuple[int, int]] = ((2, 2),),
 ) -> tuple[list[Run], bool]:
+    variants = {
+        f"{local}/{external}": chosen.model_copy(
+            update={
+                "rounds": chosen.rounds.model_copy(
+                    update={
+                        "local_groups_per_round": local,
+                        "external_groups_per_round": external,
+                    }
+                )
+            }
+        )
+        for local, external in mixes
+    }
     return run_study(
-        arms(chosen, mixes, 1),
+        arms(variants, 1),
         tmp_path,
         environment=os.environ,
         cache=tmp_path / "cache",

@@ -121,17 +121,16 @@ def test_the_answer_claims_no_more_than_its_interval() -> None:
     assert "not measured again" in verdict(start_alone)
 
 
-def test_of_several_mixes_one_leads_only_over_seeds_whose_intervals_are_apart() -> None:
+def test_of_several_mixes_one_leads_only_over_seeds_whose_differences_are_clear() -> None:
     good, bad = gained("0001", "0111", "0111").reports, gained("0001", "0011", "0011").reports
     one_seed = summarize([Run("8/0", 0, bad), Run("4/4", 0, good)])
     assert answer(one_seed) == (
-        "Held-out success: 4/4 +0.500, 8/0 +0.250; one seed, so this does not tell which mix is "
-        "better"
+        "Held-out success: 4/4 +0.500, 8/0 +0.250; one seed, so this does not tell which is best"
     )
     apart = [Run(name, seed, of) for seed in (0, 1) for name, of in (("8/0", bad), ("4/4", good))]
     assert answer(summarize(apart)) == "4/4 gained most held-out success: 4/4 +0.500, 8/0 +0.250"
     mixed = [Run("8/0", 0, bad), Run("8/0", 1, good), Run("4/4", 0, good), Run("4/4", 1, good)]
-    assert "the intervals overlap, so this does not tell" in answer(summarize(mixed))
+    assert "not clearly ahead of all others, so this does not tell" in answer(summarize(mixed))
 
 
 def test_a_study_that_was_stopped_says_how_far_it_came() -> None:
@@ -143,7 +142,7 @@ def test_a_study_that_was_stopped_says_how_far_it_came() -> None:
 
 
 def test_a_comparison_under_one_seed_warns_of_it() -> None:
-    warning = "One seed does not settle which mix is better"
+    warning = "One seed does not settle which is better"
     assert warning in made(swarm("8/0"), swarm("4/4"))
     assert warning not in made(swarm("4/4"))
     assert "Student's t over 2 seeds" in made(swarm(seed=0), swarm(seed=1)).replace("&#x27;", "'")
