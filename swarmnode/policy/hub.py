@@ -47,7 +47,7 @@ def hub_folder(name: str, revision: str) -> Path:
     except (OSError, HfHubHTTPError, HFValidationError, LocalEntryNotFoundError) as error:
         raise UnusableModel(
             f"{name} at {revision} is not in the cache {constants.HF_HUB_CACHE} and cannot be "
-            f"downloaded ({_first_line(error)}); check name, revision, network and, for a model "
+            f"downloaded ({first_line(error)}); check name, revision, network and, for a model "
             "behind a licence, HF_TOKEN"
         ) from error
 
@@ -101,9 +101,25 @@ def open_model(folder: Path, name: str, dtype: torch.dtype) -> PreTrainedModel:
         )
     except (ValueError, OSError, RuntimeError) as error:
         raise UnusableModel(
-            f"{name} is no causal language model that transformers can load: {_first_line(error)}"
+            f"{name} is no causal language model that transformers can load: {first_line(error)}"
         ) from error
     return model.eval()
+
+
+def open_tokenizer(folder: Path, name: str) -> PreTrainedTokenizerFast:
+    """Load a fast tokenizer. Raises UnusableModel."""
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(
+            folder, trust_remote_code=False, local_files_only=True
+        )
+    except (ValueError, OSError, KeyError, ImportError) as error:
+        raise UnusableModel(
+            f"the tokenizer of {name} cannot be loaded without code or packages of its own: "
+            f"{first_line(error)}"
+        ) from error
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):
+        raise UnusableModel(f"{name} has no fast tokenizer (tokenizer.json), which is needed")
+    return tokenizer
 
 
 def open_codec(
@@ -113,17 +129,7 @@ def open_codec(
 
     Raises UnusableModel.
     """
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(
-            folder, trust_remote_code=False, local_files_only=True
-        )
-    except (ValueError, OSError, KeyError, ImportError) as error:
-        raise UnusableModel(
-            f"the tokenizer of {name} cannot be loaded without code or packages of its own: "
-            f"{_first_line(error)}"
-        ) from error
-    if not isinstance(tokenizer, PreTrainedTokenizerFast):
-        raise UnusableModel(f"{name} has no fast tokenizer (tokenizer.json), which is needed")
+    tokenizer = open_tokenizer(folder, name)
     declared = (
         model.generation_config.eos_token_id if model.generation_config else None,
         model.config.get_text_config().eos_token_id,
@@ -146,10 +152,11 @@ def _read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UnusableModel(f"{path} cannot be read: {_first_line(error)}") from error
+        raise UnusableModel(f"{path} cannot be read: {first_line(error)}") from error
     return content if isinstance(content, dict) else {}
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """What an error says, in one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0].rstrip(".") if lines else type(error).__name__

@@ -71,12 +71,17 @@ class Estimate:
     """A gathered copy of the weights, keys and values, logits."""
     training: int
     """Gradients, activations of the largest micro-batch, a chunk of logits."""
+    reward_models: int = 0
+    """Their weights."""
+    judging: int = 0
+    """What the largest of them needs while it judges."""
 
     @property
     def total(self) -> int:
-        """The peak: sampling and training follow each other."""
+        """The peak: sampling, judging and training follow each other."""
         lasting = self.runtime + self.weights + self.reference + self.optimizer
-        return lasting + max(self.sampling, self.training)
+        lasting += self.reward_models
+        return lasting + max(self.sampling, self.judging, self.training)
 
 
 def estimate(shape: ModelShape, work: Workload) -> Estimate:

@@ -67,10 +67,17 @@ def folder_shape(folder: Path, name: str) -> ModelShape:
     """
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        parameters = sum(_numbers(path) for path in sorted(folder.glob("*.safetensors")))
-        return shape_of(config, parameters)
+        return shape_of(config, counted_parameters(folder))
     except (OSError, ValueError, struct.error) as error:
         raise UnusableModel(f"the memory that {name} needs is unknown: {error}") from error
+
+
+def counted_parameters(folder: Path) -> int:
+    """Return the parameters of a model on disk by the headers of its weights.
+
+    Raises OSError, ValueError or struct.error where these are unreadable.
+    """
+    return sum(_numbers(path) for path in sorted(folder.glob("*.safetensors")))
 
 
 def check_fits(
@@ -103,7 +110,9 @@ def described(wanted: Estimate) -> str:
         "weights": wanted.weights,
         "reference": wanted.reference,
         "optimizer": wanted.optimizer,
+        "reward models": wanted.reward_models,
         "sampling": wanted.sampling,
+        "or judging": wanted.judging,
         "or training": wanted.training,
     }
     return ", ".join(f"{name} {_gib(size)}" for name, size in parts.items() if size)

@@ -104,6 +104,9 @@ CHANNEL_METRICS: Mapping[str, str] = MappingProxyType(
         "live local groups. The shares add up to 1; a channel below 0 works against the others.",
         "channels/floored": "Under `normalise_then_sum`: share of the local groups in "
         "which it differs by so little that its deviation is floored.",
+        "channels/failed": "Completions, own and external, that a reward model or a reward of "
+        "another package gave no finite number, raised at or took too long over.",
+        "channels/too_long": "Completions that are longer than what the reward model is shown.",
     }
 )
 """Where there is more than accuracy, each with the channel's name behind it."""
