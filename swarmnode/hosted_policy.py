@@ -7,6 +7,7 @@ lists, texts and numbers.
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -28,6 +29,7 @@ from swarmnode.policy.policy import Policy
 from swarmnode.policy.saved_state import PolicyState
 from swarmnode.policy.warm_start import WarmStartPlan, warm_start
 from swarmnode.policy.weights import WeightsCache
+from swarmnode.reward_models.panel import Panel, Shelf
 from swarmnode.rewards.channels import Paid, further_channels
 from swarmnode.scheduling.agent.hosted import HostedOrder, HostedScheduler
 from swarmnode.training import OUT, Trainer, TrainingGroup, Treatment
@@ -40,7 +42,8 @@ _NOT_BOUND = {"warm_start", "device", "engine", "external", "memory_limit_mib", 
 class HostedPolicy:
     """One policy with its trainer and its generator."""
 
-    def __init__(self, order: dict[str, Any]) -> None:
+    def __init__(self, order: dict[str, Any], shelf: Shelf | None = None) -> None:
+        """Make it; `shelf` holds the reward models that policies of one host share."""
         settings = PolicySettings.model_validate(order["policy"])
         started = time.monotonic()
         self._policy = load_policy(settings, order["shared_seed"], models_folder())
@@ -57,6 +60,9 @@ class HostedPolicy:
             self._policy.keep_reference()
         self._channels = Channels.model_validate(order["channels"])
         weights = self._channels.weights
+        self._panel = Panel(
+            self._channels, self._policy.device, {} if shelf is None else shelf, _tell
+        )
         self._trainer = Trainer(
             self._policy,
             training,
@@ -156,10 +162,9 @@ class HostedPolicy:
     ) -> dict[str, Any]:
         """Take one step; groups of peers whose text is too long for us are left out, counted."""
         encoded, fits = self._encoded(groups)
+        fitting = self._paid(list(compress(groups, fits)), list(compress(encoded, fits)))
         report = self._trainer.step(
-            list(compress(encoded, fits)),
-            list(compress(*self._encoded(watched))),
-            self._scheduler,
+            fitting, list(compress(*self._encoded(watched))), self._scheduler
         )
         self._policy.version = self._trainer.steps
         treated = iter(report.treatments)
@@ -167,7 +172,11 @@ class HostedPolicy:
         treatments = [next(treated) if fitting else too_long for fitting in fits]
         return {
             "version": self._policy.version,
-            "metrics": {**report.metrics, "groups/too_long": float(fits.count(False))},
+            "metrics": {
+                **report.metrics,
+                **self._panel.metrics,
+                "groups/too_long": float(fits.count(False)),
+            },
             "treatments": [[one.level, one.why] for one in treatments],
         }
 
@@ -175,20 +184,30 @@ class HostedPolicy:
         self, groups: Sequence[dict[str, Any]]
     ) -> tuple[Sequence[TrainingGroup], Sequence[bool]]:
         """Groups in our tokens, and whether all of a group's completions are within our limit."""
-        encoded = [self._paid(group, training_group(self._policy, group)) for group in groups]
+        encoded = [training_group(self._policy, group) for group in groups]
         limit = self._settings.new_tokens
         return encoded, [all(len(ids) <= limit for ids in one.completions) for one in encoded]
 
-    def _paid(self, group: dict[str, Any], encoded: TrainingGroup) -> TrainingGroup:
-        """With what it is paid for beside accuracy, its lengths being those in our tokens."""
+    def _paid(
+        self, groups: Sequence[dict[str, Any]], encoded: Sequence[TrainingGroup]
+    ) -> list[TrainingGroup]:
+        """With what they are paid for beside accuracy, lengths being those in our tokens."""
         completions = [
-            Paid(group["prompt"], text, ids, success=reward >= SUCCESS_THRESHOLD)
-            for (text, *_), ids, reward in zip(
-                group["completions"], encoded.completions, encoded.rewards, strict=True
-            )
+            [
+                Paid(group["prompt"], text, ids, success=reward >= SUCCESS_THRESHOLD)
+                for (text, *_), ids, reward in zip(
+                    group["completions"], one.completions, one.rewards, strict=True
+                )
+            ]
+            for group, one in zip(groups, encoded, strict=True)
         ]
-        channels = further_channels(completions, self._channels, self._settings.new_tokens)
-        return replace(encoded, further_channels=channels)
+        paid = []
+        for one, each, judged in zip(
+            encoded, completions, self._panel.judged(completions), strict=True
+        ):
+            ruled = further_channels(each, self._channels, self._settings.new_tokens)
+            paid.append(replace(one, further_channels={**ruled, **judged}))
+        return paid
 
     def weights(self) -> Sequence[float]:
         """The scheduler's shares of the tasks in the next round."""
@@ -238,6 +257,10 @@ class HostedPolicy:
 def models_folder() -> Path:
     """Where models that were fetched or converted are kept."""
     return cache_folder(os.environ) / MODELS_FOLDER
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"policy host: {line}\n")
 
 
 def _fields(completion: Completion) -> list[Any]:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import psutil
 import torch
 from transformers.utils.logging import disable_progress_bar
 
+from swarmnode.config.channels import Channels
 from swarmnode.config.policy import PolicySettings
 from swarmnode.config.rounds import Rounds
 from swarmnode.config.training import Training
@@ -24,6 +26,7 @@ from swarmnode.policy.loading import estimated_memory
 from swarmnode.policy.memory import Estimate
 from swarmnode.policy.preflight import check_fits, described
 from swarmnode.process import Handlers, inherited_socket, serve
+from swarmnode.reward_models.panel import Shelf, panel_memory
 
 
 def computing_threads(environment: Mapping[str, str]) -> int:
@@ -31,14 +34,18 @@ def computing_threads(environment: Mapping[str, str]) -> int:
     return int(environment.get("OMP_NUM_THREADS", "1"))
 
 
-def _estimate(order: dict[str, Any]) -> Estimate:
-    """The memory that a policy will need at its peak."""
-    return estimated_memory(
-        PolicySettings.model_validate(order["policy"]),
+def _estimate(order: dict[str, Any], shelf: Shelf) -> Estimate:
+    """The memory that a policy will need at its peak, with the reward models that aren't open."""
+    settings = PolicySettings.model_validate(order["policy"])
+    wanted = estimated_memory(
+        settings,
         Training.model_validate(order["training"]),
         Rounds.model_validate(order["rounds"]),
         models_folder(),
     )
+    channels, device = Channels.model_validate(order["channels"]), choose_device(settings.device)
+    judges = panel_memory(channels, device, shelf)
+    return replace(wanted, reward_models=judges.weights, judging=judges.judging)
 
 
 def _check_fits(order: dict[str, Any], wanted: Estimate, earlier: Sequence[Estimate]) -> None:
@@ -53,21 +60,22 @@ def handlers() -> Handlers:
     """The host's methods over its policies, by the daemon's numbers."""
     policies: dict[int, HostedPolicy] = {}
     estimates: dict[int, Estimate] = {}
+    shelf: Shelf = {}
 
     def create(order: dict[str, Any]) -> dict[str, Any]:
         number, memory = order["number"], {}
         if order["rounds"] is not None:
-            wanted = _estimate(order)
+            wanted = _estimate(order, shelf)
             earlier = [one for other, one in estimates.items() if other != number]
             _check_fits(order, wanted, earlier)
             estimates[number] = wanted
             memory = {"memory_bytes": wanted.total}
-        made = policies[number] = HostedPolicy(order)
+        made = policies[number] = HostedPolicy(order, shelf)
         figures = made.figures()
         return {**figures, "figures": {**figures["figures"], **memory}}
 
     def preflight(order: dict[str, Any]) -> dict[str, Any]:
-        wanted = _estimate(order)
+        wanted = _estimate(order, shelf)
         _check_fits(order, wanted, [])
         return {"bytes": wanted.total, "parts": described(wanted)}
 

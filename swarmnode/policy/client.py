@@ -159,7 +159,12 @@ class RemotePolicy:
 
         Raises ChildRefused, with one line for the user, where it doesn't fit or can't be had.
         """
-        payload = {"policy": order.policy, "training": order.training, "rounds": order.rounds}
+        payload = {
+            "policy": order.policy,
+            "training": order.training,
+            "channels": order.channels,
+            "rounds": order.rounds,
+        }
         found = await self._host.call("preflight", payload, creating(order.policy))
         return found["bytes"], found["parts"]
 
