@@ -119,6 +119,11 @@ def _of_ratios(settings: Training) -> str | None:
             f"clips of at most {widest} are for sequence ratios and would stop nearly every"
             " token; set ratio_level = sequence, or clips such as 0.2"
         )
+    if settings.ratio_denominator == "sampler" and settings.local_correction:
+        return (
+            "ratio_denominator = sampler has the sampler's mismatch in its ratio already, and"
+            " local_correction would weigh it a second time; leave one of them out"
+        )
     if settings.dual_clip is not None and settings.dual_clip <= 1.0 + settings.clip_high:
         return "dual_clip must be above 1 + clip_high; 3 is usual"
     return None

@@ -25,6 +25,7 @@ ExternalFallback = Literal["positive", "both", "shaped", "off"]
 LocalAdvantage = Literal["both", "positive"]
 Normalization = Literal["tokens", "sequences", "constant"]
 Objective = Literal["clipped", "cispo"]
+RatioDenominator = Literal["old", "sampler"]
 RatioLevel = Literal["token", "sequence", "sequence_token"]
 RewardAggregation = Literal["sum_then_normalise", "normalise_then_sum"]
 Schedule = Literal["constant", "linear", "cosine"]
@@ -84,6 +85,13 @@ class Training(Section):
     ratio_level: RatioLevel = "token"
     """What the ratio is taken of. `token`: each token. `sequence`: the completion's geometric mean
     (GSPO). `sequence_token`: that value, with each token's own gradient (GSPO-token)."""
+
+    ratio_denominator: RatioDenominator = "old"
+    """What the ratio of our own completions is taken against. `old`: the policy at the start of the
+    round, so that the clip bounds what a round changes and `local_correction` says what is done
+    about another sampler. `sampler`: what the sampler said of each token, one ratio for both
+    (PPO-IS); tokens that the sampler and the policy already disagree on by more than the clip then
+    get no gradient. Peers' completions always have `old`."""
 
     clip_low: float = Field(default=0.2, ge=0.0, le=1.0)
     """The ratio's lower bound is 1 minus this (GRPO's epsilon)."""

@@ -21,6 +21,11 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "clip_ratio/low_mean": "Share of trained tokens held back by the ratio's lower bound.",
         "clip_ratio/high_mean": "Share of trained tokens held back by the ratio's upper bound.",
         "clip_ratio/region_mean": "Sum of the two.",
+        "advantage_lost/positive": "Share of the summed positive advantages of tokens that got no "
+        "gradient, because of a clip or a mask, mean over inner steps. A divergence or an entropy "
+        "bonus is a gradient, too: then it says nothing.",
+        "advantage_lost/negative": "The same of negative advantages. Where one sign loses more, "
+        "policy and sampler drift apart.",
         "frac_reward_zero_std": "Share of the given groups whose rewards are all equal (dead); "
         "external groups are left out when they don't count.",
         "completions/mean_length": "Mean tokens of the local completions, end token included.",

@@ -107,12 +107,24 @@ def correction(
     return weights, keep
 
 
+def denominators(batch: TrainingBatch, old_logprobs: Tensor, settings: Training) -> Tensor:
+    """The log-probs that each token's ratio is taken against.
+
+    Under `ratio_denominator` = `sampler` those of whoever sampled our own tokens, where they are
+    known (PPO-IS). A peer's claim is never taken: with A < 0 nothing bounds a ratio from above.
+    """
+    if settings.ratio_denominator == "old":
+        return old_logprobs
+    known = ~batch.external & ~batch.sampler_logprobs.isnan()
+    return batch.sampler_logprobs.where(known, old_logprobs)
+
+
 def _policy_loss(
     batch: TrainingBatch, tokens: TokenStatistics, fixed: Fixed, settings: Training
 ) -> PolicyLoss:
     log_ratio = log_ratios(
         tokens.logprobs,
-        fixed.old_logprobs,
+        denominators(batch, fixed.old_logprobs, settings),
         batch.packed.completion_of_token,
         settings.ratio_level,
     )

@@ -287,6 +287,7 @@ def _record(batch: TrainingBatch, tokens: TokenStatistics, fixed: Fixed, loss: B
         {
             "losses": loss.losses,
             "shares": loss.shares,
+            "advantages": batch.advantages,
             "entropies": tokens.entropies,
             "low": loss.policy.low_clipped,
             "high": loss.policy.high_clipped,

@@ -15,6 +15,7 @@ from swarmnode.training.corrections import effective_sample_share
 FIELDS = (
     "losses",
     "shares",
+    "advantages",
     "entropies",
     "low",
     "high",
@@ -47,10 +48,11 @@ def token_metrics(record: Tensor, inner_steps: int, cap: float) -> dict[str, flo
     counted = columns["shares"] > 0.0
     dropped = float((~counted).sum())
     total = columns["shares"].sum()
+    lost = lost_advantages(columns["advantages"], columns["pushes"])
     columns = {name: values[counted] for name, values in columns.items()}
     count = len(columns["losses"])
     if count == 0:
-        return {"tokens/off_policy_dropped": dropped / inner_steps}
+        return {"tokens/off_policy_dropped": dropped / inner_steps} | lost
     external = columns["external"]
     means = {
         "loss": float(columns["losses"].sum() / total),
@@ -69,7 +71,22 @@ def token_metrics(record: Tensor, inner_steps: int, cap: float) -> dict[str, flo
         if len(values):
             reduce = reductions.get(name.rsplit("/", 1)[-1].removeprefix("external_"), Tensor.mean)
             means[name] = float(reduce(values))
-    return means
+    return means | lost
+
+
+def lost_advantages(advantages: Tensor, pushes: Tensor) -> dict[str, float]:
+    """By sign of the advantage, the share of the summed |A| whose tokens got no push at all.
+
+    That is what clips and masks held back; unlike a share of tokens it says how much was wanted of
+    them. A sign that no token has is missing.
+    """
+    found = {}
+    for sign, chosen in {"positive": advantages > 0.0, "negative": advantages < 0.0}.items():
+        wanted = advantages[chosen].abs()
+        if len(wanted):
+            lost = wanted[pushes[chosen] == 0.0].sum() / wanted.sum()
+            found[f"advantage_lost/{sign}"] = float(lost)
+    return found
 
 
 def _optional_values(columns: Mapping[str, Tensor], cap: float) -> dict[str, Tensor]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal, cast
 
 import pytest
 import torch
@@ -17,11 +17,14 @@ from torch import Tensor
 from trl import GRPOTrainer
 from trl.trainer.utils import entropy_from_logits, nanstd, selective_log_softmax
 
+from swarmnode.config.presets import Preset
 from swarmnode.config.training import Training
 from swarmnode.training import Trainer, TrainingGroup
 from swarmnode.training.advantages import group_advantages, mean_and_deviation
+from swarmnode.training.batches import TrainingBatch
 from swarmnode.training.corrections import off_policy_keep, truncated_importance_weights
-from swarmnode.training.losses import clipped_loss, token_statistics
+from swarmnode.training.losses import TokenStatistics, clipped_loss, token_statistics
+from swarmnode.training.objective import Fixed, batch_loss
 from tests.unit.training_support import TinyLlama, captured_step, make_groups
 
 TEMPERATURE = 0.7
@@ -183,6 +186,57 @@ def test_importance_weights_and_the_off_policy_mask_enter_the_loss_as_in_trl(
     result = clipped_loss(0.0 * old, advantages, SETTINGS.clip_low, SETTINGS.clip_high)
     # TRL leaves dropped tokens in the denominator; our step divides by the kept ones alone.
     torch.testing.assert_close((result.losses * weights * keep).mean(), theirs)
+
+
+@pytest.mark.parametrize("level", ["token", "sequence"])
+def test_a_ratio_against_the_sampler_is_trls_with_the_samplers_for_the_old_log_probs(
+    tokens: dict[str, Tensor], level: Literal["token", "sequence"]
+) -> None:
+    # TRL's asynchronous trainer has no other: the engine's log-probs are its old ones.
+    chosen = tokens["mask"].bool()
+    preset: Preset = "gspo" if level == "sequence" else "default"
+    asked = Training(ratio_denominator="sampler", preset=preset, normalization="tokens")
+    current = tokens["current"].clone().requires_grad_()
+    trainer = stand_in(
+        importance_sampling_level=level,
+        epsilon_low=asked.clip_low,
+        epsilon_high=asked.clip_high,
+    )
+    inputs = {
+        "completion_mask": tokens["mask"],
+        "advantages": tokens["advantages"],
+        "old_per_token_logps": tokens["sampler"],
+    }
+    theirs = trl_loss(trainer, current, inputs)
+    theirs.backward()  # type: ignore[no-untyped-call]
+
+    completions = torch.arange(6).unsqueeze(1).expand(-1, 7)[chosen]
+    none = torch.zeros(len(completions), dtype=torch.bool)
+    batch = SimpleNamespace(
+        packed=SimpleNamespace(completion_of_token=completions),
+        advantages=tokens["advantages"][completions],
+        sampler_logprobs=tokens["sampler"][chosen],
+        external=none,
+        weighted=none,
+        gated=none,
+        shaped=none,
+        levels=frozenset({"none"}),
+    )
+    ours = tokens["current"][chosen].clone().requires_grad_()
+    found = batch_loss(
+        cast("TrainingBatch", batch),
+        TokenStatistics(ours, torch.zeros_like(ours)),
+        Fixed(tokens["old"][chosen], None, None),
+        asked,
+        longest=7,
+    )
+    loss = found.losses.sum() / found.shares.sum()
+    loss.backward()  # type: ignore[no-untyped-call]
+    torch.testing.assert_close(loss, theirs)
+    assert current.grad is not None
+    torch.testing.assert_close(ours.grad, current.grad[chosen])
+    clipped = int(found.policy.low_clipped.sum() + found.policy.high_clipped.sum())
+    assert 0 < clipped < len(ours)
 
 
 def trl_inputs(groups: Sequence[TrainingGroup]) -> dict[str, Tensor]:

@@ -209,6 +209,43 @@ def test_our_own_completions_are_corrected_only_where_that_is_wanted() -> None:
     assert metrics["completions/weighted_external"] == 0.0
 
 
+def test_against_the_sampler_what_it_disagrees_on_is_clipped_and_told_by_sign() -> None:
+    own, unknown = make_groups(7, 2)
+    near, far = with_sampler(own, 0.1), with_sampler(own, -0.5)
+    against = settings(ratio_denominator="sampler")
+    plain, _ = step_gradient([own], settings())
+    # log μ - log π = 0.1: inside both clips, so that the whole ratio weighs the token.
+    inside, metrics = step_gradient([near], against)
+    torch.testing.assert_close(inside, math.exp(-0.1) * plain, rtol=1e-3, atol=1e-5)
+    assert metrics["advantage_lost/positive"] == metrics["advantage_lost/negative"] == 0.0
+    # The sampler found each token less likely by half a nat: what worked is not reinforced.
+    _, metrics = step_gradient([far], against)
+    assert (metrics["advantage_lost/positive"], metrics["advantage_lost/negative"]) == (1.0, 0.0)
+    _, metrics = step_gradient([with_sampler(own, 0.5)], against)
+    assert (metrics["advantage_lost/positive"], metrics["advantage_lost/negative"]) == (0.0, 1.0)
+    # Truncated importance sampling loses nothing of either.
+    _, metrics = step_gradient([far], settings(local_correction=True))
+    assert metrics["advantage_lost/positive"] == metrics["advantage_lost/negative"] == 0.0
+    assert torch.equal(
+        step_gradient([unknown], against)[0], step_gradient([unknown], settings())[0]
+    )
+
+
+def test_a_peers_claim_is_never_what_its_ratio_is_taken_against() -> None:
+    claim = [with_sampler(group, -3.0) for group in make_groups(7, 2, "external")]
+    both = step_gradient(claim, settings(external_advantage="both"))[0]
+    against = settings(external_advantage="both", ratio_denominator="sampler")
+    assert torch.equal(step_gradient(claim, against)[0], both)
+
+
+def test_what_a_mask_drops_is_lost_too() -> None:
+    far = [with_sampler(group, 0.8) for group in make_groups(7, 2)]
+    dropping = settings(local_correction=True, off_policy_threshold=0.5)
+    _, metrics = step_gradient(far, dropping)
+    assert metrics["tokens/off_policy_dropped"] > 0.0
+    assert (metrics["advantage_lost/positive"], metrics["advantage_lost/negative"]) == (0.0, 1.0)
+
+
 def test_a_peers_share_of_the_push_is_reported_with_that_of_the_largest() -> None:
     own = make_groups(8, 1)
     one, other = (

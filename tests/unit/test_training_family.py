@@ -60,6 +60,7 @@ FAMILY: dict[str, dict[str, Any]] = {
         "correction_floor": 0.95,
     },
     "local_correction": {"local_correction": True},
+    "ppo_is": {"ratio_denominator": "sampler"},
 }
 
 

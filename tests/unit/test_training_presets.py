@@ -64,6 +64,7 @@ def test_a_preset_reaches_the_sections_that_its_method_needs() -> None:
         ({"preset": "gspo", "ratio_level": "token"}, "for sequence ratios"),
         ({"preset": "gspo", "covariance": "clip"}, "single tokens"),
         ({"dual_clip": 1.2}, "above 1"),
+        ({"ratio_denominator": "sampler", "local_correction": True}, "a second time"),
         ({"covariance": "kl"}, "inner_steps = 2"),
         ({"covariance": "clip", "covariance_low": 6.0}, "covariance_low"),
         ({"schedule": "cosine"}, "schedule_steps above"),
