@@ -78,6 +78,18 @@ class Marks:
         return {task: [float(mark) for mark in each] for task, each in self.greedy.items()}
 
 
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What a policy said to one question, and how often that was right."""
+
+    question: Question
+    sampled: Sequence[Completion]
+    marks: str
+    """A mark for each of the sampled answers: "1" for a success, else "0"."""
+    greedy: Completion
+    greedy_mark: str
+
+
 async def examine_closely(
     scorer: Scorer,
     policy: SampledPolicy,
@@ -85,13 +97,28 @@ async def examine_closely(
     samples: int,
     told: Callable[[str, int], None],
 ) -> Marks:
+    """The marks of `answer_closely`."""
+    answered = await answer_closely(scorer, policy, questions, samples, told)
+    return Marks(
+        {task: [each.marks for each in rows] for task, rows in answered.items()},
+        {task: "".join(each.greedy_mark for each in rows) for task, rows in answered.items()},
+    )
+
+
+async def answer_closely(
+    scorer: Scorer,
+    policy: SampledPolicy,
+    questions: Mapping[str, Sequence[Question]],
+    samples: int,
+    told: Callable[[str, int], None],
+) -> dict[str, list[Answered]]:
     """Each question answered `samples` times at the sampling temperature and once greedily.
 
     `told` hears of each task how many more questions are done. Sampling starts anew with every few
-    questions, so that the first questions are answered alike however many are asked.
+    questions, so that the first questions are answered alike however many are asked. Raises
+    EvaluationError.
     """
-    sampled: dict[str, list[str]] = {task: [] for task in questions}
-    greedy = dict.fromkeys(questions, "")
+    answered: dict[str, list[Answered]] = {task: [] for task in questions}
     step = max(1, ANSWERS_PER_CALL // samples)
     for task, asked in questions.items():
         for start in range(0, len(asked), step):
@@ -106,12 +133,11 @@ async def examine_closely(
                 expect_held_out=True,
             )
             _check(verdicts)
-            for verdict in verdicts:
+            for question, row, last, verdict in zip(some, rows, once, verdicts, strict=True):
                 marks = _marks(verdict.scores)
-                sampled[task].append(marks[:-1])
-                greedy[task] += marks[-1]
+                answered[task].append(Answered(question, row, marks[:-1], last, marks[-1]))
             told(task, len(some))
-    return Marks(sampled, greedy)
+    return answered
 
 
 class Examiner:

@@ -19,10 +19,11 @@ from swarmnode.children import policy_child, scoring_child
 from swarmnode.clock import SystemClock
 from swarmnode.config.rewards import Rewards
 from swarmnode.config.settings import Settings
+from swarmnode.config.tasks import Tasks
 from swarmnode.config.training import Training
 from swarmnode.evaluation import Marks, examine_closely
 from swarmnode.outfit import making_of, order_of
-from swarmnode.policy.client import REAL_TIME, RemotePolicy
+from swarmnode.policy.client import REAL_TIME, PolicyOrder, RemotePolicy
 from swarmnode.process import Child, ChildFailed
 from swarmnode.rewards.client import Scorer
 from swarmnode.types import Question
@@ -96,19 +97,12 @@ async def _examine(exam: Exam, watching: Watching) -> ExamResult:
             child.start()
             stack.push_async_callback(child.close)
         scorer = Scorer(scoring, exam.settings.rewards)
-        # How it is trained and paid is of no concern here, and some of that costs memory.
-        untrained: dict[str, object] = {"training": Training(), "rewards": Rewards()}
-        if exam.settings.policy.model != "tiny":
-            # The tasks of `tiny` are what its warm start taught, those of others its examples.
-            untrained["tasks"] = asked
-        settings = exam.settings.model_copy(update=untrained)
-        making = making_of(settings, exam.public_key, _SEED, exam.cache)
-        questions = await _questions(scorer, exam)
+        questions = await held_out_questions(scorer, exam.pairs, exam.questions)
         ask = partial(examine_closely, scorer, questions=questions, samples=exam.samples)
         count = sum(map(len, questions.values()))
         watching.making()
-        order = replace(await order_of(settings, making, scorer), rounds=None)
-        policy = _policy(host)
+        order = await starting_order(exam.settings, asked, exam.public_key, scorer, exam.cache)
+        policy = hosted(host)
         await policy.create(order)
         now = None
         if exam.checkpoint is not None:
@@ -124,17 +118,33 @@ async def _examine(exam: Exam, watching: Watching) -> ExamResult:
         return ExamResult(await ask(policy=policy, told=watching.answered), now)
 
 
-async def _questions(scorer: Scorer, exam: Exam) -> Mapping[str, Sequence[Question]]:
+async def starting_order(
+    settings: Settings, asked: Tasks, public_key: bytes, scorer: Scorer, cache: Path
+) -> PolicyOrder:
+    """What makes the policy that these settings start with, to answer what is `asked`."""
+    # How it is trained and paid is of no concern here, and some of that costs memory.
+    untrained: dict[str, object] = {"training": Training(), "rewards": Rewards()}
+    if settings.policy.model != "tiny":
+        # The tasks of `tiny` are what its warm start taught, those of others its examples.
+        untrained["tasks"] = asked
+    settings = settings.model_copy(update=untrained)
+    making = making_of(settings, public_key, _SEED, cache)
+    return replace(await order_of(settings, making, scorer), rounds=None)
+
+
+async def held_out_questions(
+    scorer: Scorer, pairs: Sequence[tuple[str, str]], count: int
+) -> Mapping[str, Sequence[Question]]:
+    """The first `count` of each task and level. Raises CannotAsk."""
     try:
-        return {
-            task: await scorer.held_out(task, level, exam.questions) for task, level in exam.pairs
-        }
+        return {task: await scorer.held_out(task, level, count) for task, level in pairs}
     except ChildFailed as error:
         # Behind the names of process, method and exception comes what the task says.
         raise CannotAsk(str(error).rpartition("Question: ")[2]) from error
 
 
-def _policy(host: Child) -> RemotePolicy:
+def hosted(host: Child) -> RemotePolicy:
+    """The policy of a host that has one, to answer and not to be trained."""
     return RemotePolicy(
         host,
         0,
