@@ -9,6 +9,7 @@ import typer
 
 from swarmnode import __version__
 from swarmnode.cli.bootstrap import bootstrap
+from swarmnode.cli.compare import compare
 from swarmnode.cli.doctor import doctor
 from swarmnode.cli.eval import evaluate
 from swarmnode.cli.exits import Exit, Mistake
@@ -32,7 +33,7 @@ app = typer.Typer(
 )
 for command in (
     *(simulate, run, bootstrap, status, peers, rollouts, doctor, logs, export, push),
-    pretrain,
+    *(pretrain, compare),
 ):
     app.command()(command)
 app.command("eval")(evaluate)
