@@ -1,8 +1,9 @@
 """The interface between the one who trains and those who sample, whatever carries the weights.
 
 One `WeightsOut` publishes; any number of `WeightsIn` take, each when it pleases, so that nobody
-waits for a generator that is in the middle of a batch. Both sides are made with what they send or
-expect, a `Plan` (plan.py); where the two differ, the first `take` says so in one line.
+waits for a generator that is in the middle of a batch (broadcast.py alone needs all at once). Both
+sides are made with what they send or expect, a `Plan` (plan.py); where the two differ, the first
+`take` says so in one line.
 
 Versions grow within one writer's life. A writer that was started anew may begin lower, since it
 went on from a checkpoint: whatever it publishes is newer than all that its predecessor did, and a

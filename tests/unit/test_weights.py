@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import subprocess
-import sys
-import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,10 +21,12 @@ from swarmnode.weights.channel import (
     WeightsMismatch,
 )
 from swarmnode.weights.folder import FolderIn, FolderOut
+from swarmnode.weights.locks import LockedFile
 from swarmnode.weights.plan import Plan
 from swarmnode.weights.selected import selected
 from swarmnode.weights.shared_memory import SharedMemoryIn, SharedMemoryOut
 from tests.unit.weights_children import COUNT, WRITERS, uniform, writer
+from tests.unit.weights_support import blank, child, gathering, mixed, values
 
 KINDS = ("shared-memory", "folder")
 READERS: dict[str, Callable[[Path, str], WeightsIn]] = {
@@ -46,38 +45,6 @@ def place(tmp_path: Path) -> Iterator[Path]:
 
 def reader(kind: str, place: Path, base: str = "") -> WeightsIn:
     return READERS[kind](place, base)
-
-
-def mixed() -> dict[str, Tensor]:
-    """All that a model may hold, in an order that aligns nothing."""
-    torch.manual_seed(0)
-    return {
-        "flag": torch.tensor(True),
-        "half": torch.randn(3, 5).bfloat16(),
-        "empty": torch.zeros(0, 4),
-        "wide": torch.randn(7, 11),
-        "transposed": torch.randn(6, 4).t(),
-        "count": torch.tensor(12, dtype=torch.int64),
-        "exact": torch.randn(5, dtype=torch.float64),
-    }
-
-
-def blank(like: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name: torch.zeros_like(tensor) for name, tensor in like.items()}
-
-
-def child(*arguments: object) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.unit.weights_children", *map(str, arguments)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-
-def values(tensors: dict[str, Tensor]) -> set[float]:
-    """The least and the greatest numbers in each of them: one, if all hold the same."""
-    return {one.item() for tensor in tensors.values() for one in tensor.aminmax()}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -198,6 +165,28 @@ def test_what_a_killed_writer_left_in_memory_is_removed_by_whoever_comes_next(pl
     assert [one.name for one in place.parent.iterdir()] == ["door"]
 
 
+def test_a_reader_that_comes_too_late_takes_what_is_newer_by_then(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, taking, lock = writer("shared-memory", place), SharedMemoryIn(place), LockedFile.lock
+    out.publish(0, uniform(0).items())
+
+    def late(file: LockedFile, *, shared: bool) -> bool:
+        if shared and taking.newest() == 0:  # between the look at what is current and its lock
+            out.publish(1, uniform(1).items())
+            out.publish(2, uniform(2).items())
+        return lock(file, shared=shared)
+
+    monkeypatch.setattr(LockedFile, "lock", late)
+    into = uniform(-1)
+    taken = taking.take(into, -1)
+    assert taken is not None
+    assert taken.version == 2
+    assert values(into) == {2.0}
+    taking.close()
+    out.close()
+
+
 def flip(path: Path, offset: int) -> None:
     with path.open("r+b") as file:
         file.seek(offset)
@@ -255,19 +244,8 @@ def test_two_sides_that_differ_are_told_so_in_one_line(kind: str, place: Path) -
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_parameter_is_let_go_of_before_the_next_is_gathered(kind: str, place: Path) -> None:
-    alive: list[weakref.ref[Tensor]] = []
-
-    def gathering() -> Iterator[tuple[str, Tensor]]:
-        for name in uniform(0):
-            assert not [one for one in alive if one() is not None], "two parameters at a time"
-            tensor = torch.zeros_like(uniform(0)[name])
-            alive.append(weakref.ref(tensor))
-            yield name, tensor
-            del tensor
-
     out = writer(kind, place)
-    out.publish(0, gathering())
-    assert len(alive) == COUNT
+    out.publish(0, gathering(uniform(0)))
     out.close()
 
 
@@ -282,7 +260,7 @@ def test_a_second_writer_and_a_place_open_to_others_are_refused(place: Path) -> 
 
 
 def test_no_room_in_memory_is_an_error_and_no_signal(place: Path) -> None:
-    huge = {"huge": torch.empty(1 << 50, device="meta")}
+    huge = {"huge": torch.empty(1 << 38, device="meta")}
     out = SharedMemoryOut(place, Plan.of(huge))
     with pytest.raises(WeightsError, match=r"has no room .* weights.channel=folder"):
         out.publish(0, huge.items())

@@ -1,0 +1,275 @@
+"""Weights by torch.distributed: gloo where they are in memory, NCCL where they are on CUDA.
+
+The trainer is rank 0, its generators are the ranks after it. Parameters are streamed (stream.py)
+through two buffers that take turns: while one is on its way, the other is filled, or emptied into
+its places. So each side needs two buffers and one parameter beside its model, whatever its size.
+
+Unlike the other channels this one needs everybody at once: `publish` waits for all generators to
+come to the end of a batch, up to the timeout, and nothing can be taken between two publications. A
+generator that comes back has to wait for the next. Groups are made of their own store: whatever
+else a process does with torch.distributed is left alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import time
+from collections.abc import Iterable, Iterator
+
+import torch
+from torch import Tensor
+from torch.distributed import BroadcastOptions, Work
+
+from swarmnode.weights import layout, stream
+from swarmnode.weights.channel import (
+    Published,
+    Taken,
+    Tensors,
+    WeightsError,
+    WeightsMismatch,
+    WeightsTorn,
+)
+from swarmnode.weights.checksum import Checksum
+from swarmnode.weights.layout import LENGTH_BYTES, Stamp
+from swarmnode.weights.meeting import Address, Group, Meeting, Offer, first_line
+from swarmnode.weights.plan import Plan
+
+OK, GO = "ok", "go"
+DEFAULT_BUFFER_BYTES = 1 << 30
+
+
+class BroadcastOut:
+    """The trainer's side, rank 0."""
+
+    def __init__(
+        self,
+        address: Address,
+        generators: int,
+        plan: Plan,
+        *,
+        device: torch.device | str = "cpu",
+        buffer_bytes: int = DEFAULT_BUFFER_BYTES,
+        verify: bool = True,
+    ) -> None:
+        """Serve the address (port 0 is any that is free). `generators` take part in every update.
+
+        `verify` sums up all bytes on both sides, for which CUDA copies them to memory. Raises
+        WeightsError.
+        """
+        self._meeting = Meeting(address, serve=True)
+        self._generators, self._plan = generators, plan
+        self._device, self._verify = torch.device(device), verify
+        self._life = secrets.token_hex(8)
+        self._version, self._attempt, self._group_number = -1, 0, 0
+        self._group: Group | None = None
+        size = stream.buffer_bytes(plan, buffer_bytes)
+        self._buffers = [_buffer(size, self._device) for _ in range(2)]
+        self._meeting.tell("plan", layout.encoded(plan, Stamp(0)).decode("latin-1"))
+
+    @property
+    def address(self) -> Address:
+        """Where generators find it."""
+        return self._meeting.address
+
+    def publish(self, version: int, tensors: Iterable[tuple[str, Tensor]]) -> Published:
+        """Wait for all generators, then stream to them. See WeightsOut.
+
+        WeightsError where one doesn't come, or breaks off: then some may have taken it and others
+        not, and the next version goes to all.
+        """
+        started = time.perf_counter()
+        if version <= self._version:
+            raise ValueError(f"version {version} after {self._version}")
+        self._version, self._attempt = version, self._attempt + 1
+        size = len(self._buffers[0])
+        offer = Offer(
+            version,
+            self._life,
+            self._attempt,
+            self._group_number,
+            self._generators + 1,
+            size,
+            self._verify,
+        )
+        whole = Checksum()
+        try:
+            self._meeting.offer(offer)
+            self._hear(offer, "ready", "come to the end of its batch")
+            self._meeting.tell(offer.key("go"), GO)
+            self._send(offer, tensors, whole)
+            checksum = whole.digits if self._verify else ""
+            self._meeting.tell(offer.key("checksum"), checksum)
+            self._hear(offer, "done", "finish")
+        except BaseException as error:
+            self._give_up(offer)
+            if isinstance(error, RuntimeError):  # whatever torch.distributed ends with
+                text = f"version {version} didn't get to all generators ({first_line(error)})"
+                raise WeightsError(text) from error
+            raise
+        self._meeting.offer(None)
+        seconds = time.perf_counter() - started
+        return Published(version, checksum, self._plan.bytes, seconds, whole.seconds)
+
+    def close(self) -> None:
+        """End the group and the store."""
+        self._group = None
+        del self._meeting
+
+    def _hear(self, offer: Offer, what: str, doing: str) -> None:
+        """Wait until every generator has said that it is so far. WeightsError, WeightsMismatch."""
+        ranks = range(1, self._generators + 1)
+        said = self._meeting.wait([offer.key(f"{what}/{rank}") for rank in ranks])
+        for rank, text in zip(ranks, said, strict=True):
+            if text is None:
+                raise WeightsError(
+                    f"generator {rank} didn't {doing} for version {offer.version} within "
+                    f"{self.address.timeout_seconds:g} s (weights.timeout_seconds)"
+                )
+            if text != OK:
+                failure = WeightsMismatch if what == "ready" else WeightsError
+                raise failure(f"generator {rank}: {text}")
+
+    def _send(self, offer: Offer, tensors: Iterable[tuple[str, Tensor]], whole: Checksum) -> None:
+        if self._group is None:
+            self._group = self._meeting.group(offer, 0, self._device)
+        earlier: Work | None = None
+        for piece in stream.packed(self._plan, tensors, self._buffers):
+            sending = _broadcast(self._group, piece)
+            if self._verify:
+                whole.add(piece)
+            if earlier is not None:
+                earlier.wait()  # its buffer is filled next
+            earlier = sending
+        if earlier is not None:
+            earlier.wait()
+
+    def _give_up(self, offer: Offer) -> None:
+        """Let nobody wait for this offer, and begin the next with a new group."""
+        self._group = None
+        self._group_number += 1
+        with contextlib.suppress(WeightsError):
+            self._meeting.tell(offer.key("go"), "no")
+            self._meeting.offer(None)
+
+
+class BroadcastIn:
+    """A generator's side, rank 1 or higher."""
+
+    def __init__(
+        self, address: Address, rank: int, base: str = "", *, device: torch.device | str = "cpu"
+    ) -> None:
+        """Reach the trainer, `rank` of as many generators as it waits for. WeightsError."""
+        self._meeting = Meeting(address, serve=False)
+        self._rank, self._base, self._device = rank, base, torch.device(device)
+        self._life: str | None = None
+        self._torn = False
+        self._group: tuple[int, str, Group] | None = None
+        self._buffers: list[Tensor] = []
+
+    def newest(self) -> int | None:
+        """The version that the trainer waits to broadcast. See WeightsIn; raises WeightsError where
+        the trainer is gone."""
+        offer = self._meeting.offered()
+        return None if offer is None else offer.version
+
+    def take(self, into: Tensors, have: int) -> Taken | None:
+        """Say that we are ready, wait for the others, and receive. See WeightsIn.
+
+        The tensors are filled as they arrive: what breaks off after the first buffer, or proves to
+        be damaged at the end, is WeightsTorn.
+        """
+        started = time.perf_counter()
+        offer = self._meeting.offered()
+        if offer is None:
+            return None
+        known = self._life in (None, offer.life) and not self._torn
+        if offer.version <= have and known:
+            return None
+        plan = self._agree(offer, into)
+        whole = Checksum()
+        try:
+            checksum = self._receive(offer, plan, into, whole)
+        except WeightsError as error:
+            self._group = None
+            with contextlib.suppress(WeightsError):
+                self._meeting.tell(offer.key(f"done/{self._rank}"), str(error))
+            raise
+        self._meeting.tell(offer.key(f"done/{self._rank}"), OK)
+        self._life, self._torn = offer.life, False
+        seconds = time.perf_counter() - started
+        return Taken(offer.version, checksum, plan.bytes, seconds, whole.seconds)
+
+    def close(self) -> None:
+        """Leave the group."""
+        self._group = None
+        del self._meeting
+
+    def _agree(self, offer: Offer, into: Tensors) -> Plan:
+        """Compare plans, and wait until all are ready. WeightsMismatch, WeightsError."""
+        ready = offer.key(f"ready/{self._rank}")
+        header = (self._meeting.read("plan") or "").encode("latin-1")
+        plan, _ = layout.decoded(header[LENGTH_BYTES:])
+        try:
+            Plan.of(into, self._base).check(plan)
+        except WeightsMismatch as error:
+            self._meeting.tell(ready, str(error))
+            raise
+        self._meeting.tell(ready, OK)
+        (said,) = self._meeting.wait([offer.key("go")])
+        if said != GO:
+            raise WeightsError(f"the trainer gave version {offer.version} up: others didn't come")
+        return plan
+
+    def _receive(self, offer: Offer, plan: Plan, into: Tensors, whole: Checksum) -> str:
+        """Fill the tensors; return the checksum. WeightsError if none is filled, WeightsTorn."""
+        unpacking, filled = stream.Unpacking(plan, into), False
+        try:
+            for piece in self._pieces(offer, plan):
+                filled = self._torn = True
+                unpacking.put(piece)
+                if offer.verified:
+                    whole.add(piece)
+            (sent,) = self._meeting.wait([offer.key("checksum")])
+        except (RuntimeError, WeightsError) as error:
+            failure = WeightsTorn if filled else WeightsError
+            text = f"the broadcast of version {offer.version} broke off ({first_line(error)})"
+            raise failure(text) from error
+        found = whole.digits if offer.verified else ""
+        if found != sent:
+            raise WeightsTorn(
+                f"version {offer.version} of the weights is damaged: the checksum of what came is "
+                f"{found}, of what was sent {sent}"
+            )
+        return found
+
+    def _pieces(self, offer: Offer, plan: Plan) -> Iterator[Tensor]:
+        """Receive the stream's buffers; one is on its way while the one before is looked at."""
+        sizes = stream.piece_sizes(plan, offer.buffer_bytes)
+        if not self._buffers or len(self._buffers[0]) != offer.buffer_bytes:
+            self._buffers = [_buffer(offer.buffer_bytes, self._device) for _ in range(2)]
+        group = self._joined(offer)
+        parts = [self._buffers[turn % 2][:size] for turn, size in enumerate(sizes)]
+        coming = [_broadcast(group, part) for part in parts[:1]]
+        for turn, part in enumerate(parts):
+            coming.pop().wait()
+            coming += [_broadcast(group, following) for following in parts[turn + 1 : turn + 2]]
+            yield part
+
+    def _joined(self, offer: Offer) -> Group:
+        """The processes of the offer: those of the one before, unless they broke up."""
+        if self._group is None or self._group[:2] != (offer.group, offer.life):
+            made = self._meeting.group(offer, self._rank, self._device)
+            self._group = (offer.group, offer.life, made)
+        return self._group[2]
+
+
+def _buffer(size: int, device: torch.device) -> Tensor:
+    return torch.empty(size, dtype=torch.uint8, device=device)
+
+
+def _broadcast(group: Group, part: Tensor) -> Work:
+    """Send a part from rank 0, or receive it there; returns at once."""
+    options = BroadcastOptions()
+    options.rootRank = 0
+    return group.broadcast([part], options)
