@@ -22,7 +22,8 @@ from swarmnode.config.settings import Settings
 from swarmnode.config.training import Training
 from swarmnode.files import synchronize
 from swarmnode.outfit import SHARED_SEED
-from swarmnode.policy.client import REAL_TIME, PolicyOrder, RemotePolicy
+from swarmnode.policy.client import REAL_TIME, RemotePolicy
+from swarmnode.policy.order import PolicyOrder
 
 CARD = "README.md"
 

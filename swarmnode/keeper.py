@@ -15,7 +15,8 @@ import structlog
 
 from swarmnode.observe.words import size_of
 from swarmnode.policy.checkpoint import Rejected
-from swarmnode.policy.client import Checkpoint, PolicyOrder, RemotePolicy, Restored
+from swarmnode.policy.client import Checkpoint, RemotePolicy, Restored
+from swarmnode.policy.order import PolicyOrder
 from swarmnode.process import Child, ChildError
 
 MOST_SECONDS_BETWEEN_STARTS = 60.0

@@ -20,7 +20,8 @@ from swarmnode.memories import Memories
 from swarmnode.network.transport import Transport
 from swarmnode.node import Surroundings
 from swarmnode.policies import STREAMS_PER_SEED, Making, base_pairs, policy_order
-from swarmnode.policy.client import REAL_TIME, PolicyOrder, RemotePolicy
+from swarmnode.policy.client import REAL_TIME, RemotePolicy
+from swarmnode.policy.order import PolicyOrder
 from swarmnode.process import Child
 from swarmnode.publish import Identity
 from swarmnode.rewards.channels import rewards

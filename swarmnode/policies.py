@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from swarmnode.config.settings import Settings
-from swarmnode.policy.client import PolicyOrder
+from swarmnode.policy.order import PolicyOrder
 from swarmnode.rewards.client import Scorer
 from swarmnode.scheduling.kinds import WITHOUT_GRADIENTS
 

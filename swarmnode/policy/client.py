@@ -7,13 +7,14 @@ long as the host takes. Errors of the host are the supervisor's (swarmnode.proce
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from swarmnode.clock import Clock
 from swarmnode.policy.checkpoint import Rejected
 from swarmnode.policy.messages import asked, completion_of, described
+from swarmnode.policy.order import PolicyOrder
 from swarmnode.policy.patience import CALL_SECONDS, Patience, creating
 from swarmnode.process import Child
 from swarmnode.types import (
@@ -25,38 +26,6 @@ from swarmnode.types import (
     Trained,
     TrainedGroup,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyOrder:
-    """What a host needs to make one policy; all texts, no weights."""
-
-    policy: Mapping[str, Any]
-    """The settings' section of that name, as plain values."""
-    training: Mapping[str, Any]
-    channels: Mapping[str, Any]
-    """The same of `rewards.channels`."""
-    seed: int
-    """Random seed of the specialist's training order."""
-    sampling_seed: int
-    """Random seed of the sampling, where no checkpoint brings its generator."""
-    shared_seed: int
-    """Random seed of the starting weights and of the base, the same for the whole swarm."""
-    base_pairs: Sequence[tuple[str, str]]
-    """Questions and answers that every policy of the swarm starts with."""
-    skill_pairs: Sequence[tuple[str, str]]
-    """Questions and answers of this policy's own skills."""
-    cache_folder: str | None
-    """Where warm starts are kept."""
-    examples: Mapping[str, Sequence[tuple[str, str]]]
-    """Questions and answers that come before each question, by task."""
-    log_prob_gate: Mapping[str, Any] = field(default_factory=dict)
-    """The settings of `selection.log_prob_gate`."""
-    rounds: Mapping[str, Any] | None = None
-    """The settings' section of that name; None for a policy that isn't trained here."""
-    scheduling: Mapping[str, Any] | None = None
-    """`settings` of that section, the `tasks` in their order, and `total_rounds`, 0 if unknown;
-    None where the host has no scheduler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,23 +99,7 @@ class RemotePolicy:
 
     async def create(self, order: PolicyOrder) -> Mapping[str, float]:
         """Make the policy, warm start included; returns its figures (parameters, seconds)."""
-        payload = {
-            "number": self._number,
-            "policy": order.policy,
-            "training": order.training,
-            "channels": order.channels,
-            "seed": order.seed,
-            "sampling_seed": order.sampling_seed,
-            "shared_seed": order.shared_seed,
-            "base_pairs": order.base_pairs,
-            "skill_pairs": order.skill_pairs,
-            "cache_folder": order.cache_folder,
-            "examples": order.examples,
-            "log_prob_gate": order.log_prob_gate,
-            "rounds": order.rounds,
-            "scheduling": order.scheduling,
-        }
-        made = await self._host.call("create", payload, creating(order.policy))
+        made = await self._host.call("create", order.payload(self._number), creating(order.policy))
         self.info = PolicyInfo(made["name"], 0, made["tokenizer_fingerprint"])
         figures: Mapping[str, float] = made["figures"]
         self._patience = Patience.of(

@@ -37,7 +37,7 @@ class Case:
 
     @property
     def order(self) -> dict[str, Any]:
-        """What makes it in a host (swarmnode.policy.client.PolicyOrder)."""
+        """What makes it in a host (swarmnode.policy.order.PolicyOrder)."""
         return {
             "policy": self.policy.model_dump(),
             "training": self.training.model_dump(),

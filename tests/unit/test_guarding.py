@@ -18,7 +18,8 @@ from swarmnode.config.selection import Selection
 from swarmnode.guard_rails import Rails
 from swarmnode.guarding import Guarding
 from swarmnode.keeper import PolicyKeeper
-from swarmnode.policy.client import Durations, PolicyOrder, RemotePolicy
+from swarmnode.policy.client import Durations, RemotePolicy
+from swarmnode.policy.order import PolicyOrder
 from swarmnode.process import Child
 from swarmnode.rewards.channels import rewards
 from swarmnode.selection.bounds import ExternalBounds

@@ -11,8 +11,9 @@ import pytest
 from swarmnode.clock import SystemClock
 from swarmnode.config.policy import PolicySettings
 from swarmnode.config.training import Training
-from swarmnode.policy.client import REAL_TIME, PolicyOrder, RemotePolicy
+from swarmnode.policy.client import REAL_TIME, RemotePolicy
 from swarmnode.policy.names import UnknownModel
+from swarmnode.policy.order import PolicyOrder
 from swarmnode.policy.patience import (
     CALL_SECONDS,
     CREATE_SECONDS,

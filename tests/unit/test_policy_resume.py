@@ -18,11 +18,11 @@ from swarmnode.hosted_policy import HostedPolicy
 from swarmnode.policy.checkpoint import CheckpointError
 from swarmnode.policy.client import (
     Durations,
-    PolicyOrder,
     RemotePolicy,
     Restored,
     RestoreReport,
 )
+from swarmnode.policy.order import PolicyOrder
 from swarmnode.process import Child, ChildFailed
 from tests.unit.checkpoint_support import limited
 from tests.unit.resume_support import FILES, PROMPTS, contents, digests, order, rounds, saved

@@ -13,7 +13,8 @@ import pytest
 from swarmnode.children import policy_child
 from swarmnode.clock import SystemClock
 from swarmnode.config.policy import PolicySettings, WarmStartSettings
-from swarmnode.policy.client import REAL_TIME, PolicyOrder, RemotePolicy
+from swarmnode.policy.client import REAL_TIME, RemotePolicy
+from swarmnode.policy.order import PolicyOrder
 from swarmnode.process import Child
 from swarmnode.reports import report_as_json, report_from_json, trained_in_short
 from swarmnode.rewards.channels import rewards
