@@ -6,6 +6,7 @@ node that is killed at any moment never asks it again: what a block had left is 
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -76,6 +77,7 @@ class QuestionStreams:
         self._rng = rng
         self._reserve = reserve or MemoryIndices()
         self._blocks: dict[str, _Block] = {}
+        self._drawing = asyncio.Lock()
 
     async def draw(self, weights: Mapping[str, float], count: int) -> Sequence[Question]:
         """`count` new questions; tasks are drawn with replacement by their weights."""
@@ -84,8 +86,10 @@ class QuestionStreams:
 
     async def _drawn(self, counts: Counter[str]) -> Sequence[Question]:
         questions: list[Question] = []
-        for task, count in counts.items():
-            questions += await self._next_questions(task, count)
+        # Several may draw at once, and none may be given what another one is just given.
+        async with self._drawing:
+            for task, count in counts.items():
+                questions += await self._next_questions(task, count)
         return questions
 
     async def _next_questions(self, task: str, count: int) -> Sequence[Question]:

@@ -93,3 +93,20 @@ def test_what_is_left_of_a_block_is_given_up_with_the_process() -> None:
     first, second = asyncio.run(two_lives())
     assert max(question.index for question in first) < BLOCK_INDICES
     assert min(question.index for question in second) >= BLOCK_INDICES
+
+
+def test_two_that_draw_at_once_are_never_given_the_same_question() -> None:
+    class WaitingScorer(GappyScorer):
+        async def draw(
+            self, public_key: bytes, task: str, level: str, start: int, count: int
+        ) -> tuple[list[Question], int]:
+            await asyncio.sleep(0)
+            return await super().draw(public_key, task, level, start, count)
+
+    async def scenario() -> list[tuple[str, int]]:
+        own = streams(WaitingScorer(), MemoryIndices())
+        drawn = await asyncio.gather(*(own.draw(WEIGHTS, 5) for _ in range(6)))
+        return [(each.task, each.index) for questions in drawn for each in questions]
+
+    asked = asyncio.run(scenario())
+    assert len(set(asked)) == len(asked) == 30
