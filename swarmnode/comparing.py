@@ -24,7 +24,7 @@ from swarmnode.evaluation import answer_closely
 from swarmnode.examining import NO_SWARM, held_out_questions, hosted, starting_order
 from swarmnode.outfit import making_of
 from swarmnode.policies import policy_order
-from swarmnode.policy.client import PolicyOrder
+from swarmnode.policy.order import PolicyOrder
 from swarmnode.rewards.client import Scorer
 from swarmnode.types import PolicyInfo
 

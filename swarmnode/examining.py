@@ -23,7 +23,8 @@ from swarmnode.config.tasks import Tasks
 from swarmnode.config.training import Training
 from swarmnode.evaluation import Marks, examine_closely
 from swarmnode.outfit import making_of, order_of
-from swarmnode.policy.client import REAL_TIME, PolicyOrder, RemotePolicy
+from swarmnode.policy.client import REAL_TIME, RemotePolicy
+from swarmnode.policy.order import PolicyOrder
 from swarmnode.process import Child, ChildFailed
 from swarmnode.rewards.client import Scorer
 from swarmnode.types import Question

@@ -21,6 +21,7 @@ from swarmnode.config.channels import Channels
 from swarmnode.config.external import LogProbGate
 from swarmnode.config.policy import PolicySettings
 from swarmnode.config.training import Training
+from swarmnode.hosted_weights import PublishedWeights
 from swarmnode.paths import MODELS_FOLDER, cache_folder
 from swarmnode.policy.checkpoint import newest_checkpoint
 from swarmnode.policy.exporting import ExportForm, export_policy
@@ -35,7 +36,19 @@ from swarmnode.scheduling.agent.hosted import HostedOrder, HostedScheduler
 from swarmnode.training import OUT, Trainer, TrainingGroup, Treatment
 from swarmnode.types import SUCCESS_THRESHOLD, Completion, FinishReason
 
-_NOT_BOUND = {"warm_start", "device", "engine", "external", "memory_limit_mib", "threads"}
+_NOT_BOUND = {
+    "warm_start",
+    "device",
+    "engine",
+    "external",
+    "memory_limit_mib",
+    "threads",
+    "mode",
+    "generators",
+    "queue_groups",
+    "max_policy_lag",
+    "max_age",
+}
 """Settings of the policy that may change while it is trained."""
 
 
@@ -63,9 +76,14 @@ class HostedPolicy:
         self._panel = Panel(
             self._channels, self._policy.device, {} if shelf is None else shelf, _tell
         )
+        home = order.get("weights_home")
+        self._weights = PublishedWeights(self._policy, home)
+        # What another process sampled, it sampled a few versions ago; a ratio to the sampler has
+        # that in it.
+        apart = home is not None and training.ratio_denominator == "old"
         self._trainer = Trainer(
             self._policy,
-            training,
+            training.model_copy(update={"local_correction": apart or training.local_correction}),
             settings.temperature,
             weights,
             settings.new_tokens,
@@ -108,6 +126,7 @@ class HostedPolicy:
                 "parameters": sum(one.numel() for one in self._policy.parameters()),
                 "warm_start_seconds": self._seconds,
             },
+            "dtype": str(self._policy.dtype)[6:],
         }
 
     def generate(
@@ -127,7 +146,7 @@ class HostedPolicy:
             torch.Generator().manual_seed(seed),
             tasks,
         )
-        return [_fields(completion) for completion in answers]
+        return [fields_of(completion) for completion in answers]
 
     def samples(
         self, prompts: Sequence[str], completions: int, seed: int, tasks: Sequence[str] = ()
@@ -150,7 +169,7 @@ class HostedPolicy:
             generator,
             tasks,
         )
-        return [[_fields(completion) for completion in group] for group in groups]
+        return [[fields_of(completion) for completion in group] for group in groups]
 
     def lengths(self, groups: Sequence[Sequence[tuple[str, FinishReason]]]) -> list[list[int]]:
         """Tokens of peers' completions, as they are trained on."""
@@ -209,6 +228,10 @@ class HostedPolicy:
             paid.append(replace(one, further_channels={**ruled, **judged}))
         return paid
 
+    def publish_weights(self, version: int) -> dict[str, Any]:
+        """Hand the weights as they are to the generators, under that number. WeightsError."""
+        return self._weights.publish(version)
+
     def weights(self) -> Sequence[float]:
         """The scheduler's shares of the tasks in the next round."""
         return self._scheduled().weights()
@@ -263,7 +286,8 @@ def _tell(line: str) -> None:
     sys.stderr.write(f"policy host: {line}\n")
 
 
-def _fields(completion: Completion) -> list[Any]:
+def fields_of(completion: Completion) -> list[Any]:
+    """A completion as it goes to the daemon."""
     return [
         completion.text,
         completion.finish_reason,

@@ -86,6 +86,7 @@ def ordered_policy(plan: Plan, scorer: Scorer) -> Callable[[], Awaitable[PolicyO
     making = replace(
         making_of(plan.settings, plan.identity.public_key, seed, plan.cache),
         total_rounds=plan.rounds or 0,
+        weights_home=plan.home.path if plan.settings.policy.mode == "split" else None,
     )
     return partial(order_of, plan.settings, making, scorer)
 

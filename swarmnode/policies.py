@@ -39,6 +39,8 @@ class Making:
     """Where warm starts are kept."""
     total_rounds: int | None = None
     """Rounds that are planned, 0 where nobody knows; None: it has none, and no scheduler."""
+    weights_home: Path | None = None
+    """The home of the node whose weights go from a trainer to generators; None: they don't."""
 
 
 async def base_pairs(settings: Settings, scorer: Scorer, shared_seed: int) -> Pairs:
@@ -72,6 +74,7 @@ async def policy_order(
         examples=await _examples(settings, scorer, making.shared_seed, policy.shown_examples),
         rounds=settings.rounds.model_dump(),
         scheduling=_scheduling(settings, making.total_rounds),
+        weights_home=None if making.weights_home is None else str(making.weights_home),
     )
 
 

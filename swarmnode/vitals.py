@@ -27,6 +27,8 @@ from swarmnode.observe.tracking import LastHour, Lasting
 from swarmnode.process import Child
 from swarmnode.publish import Identity
 from swarmnode.rewards.common_answers import EXCESS_SEEN
+from swarmnode.split.loops import Split
+from swarmnode.split.status import split_status
 from swarmnode.store.store import Store
 from swarmnode.types import Evaluation, RoundReport, TaskRewards
 
@@ -61,6 +63,8 @@ class Vitals:
     phase: shown.Phase = "starting"
     node: Node | None = None
     keeper: PolicyKeeper | None = None
+    split: Split | None = None
+    """Both loops, where generation and training are apart."""
     health: Mapping[str, Any] = field(default_factory=lambda: {"state": "starting"})
     """What the transport said last."""
     report: RoundReport | None = None
@@ -183,6 +187,7 @@ class Vitals:
             else None,
             network=network,
             dropped=dict(self.dropped),
+            split=split_status(self.split, now) if self.split else None,
             processes=self._processes(),
             checkpoint=self._checkpoint(),
             warnings=tuple(warnings(self.facts(now))),

@@ -20,6 +20,7 @@ from swarmnode.config.channels import Channels
 from swarmnode.config.policy import PolicySettings
 from swarmnode.config.rounds import Rounds
 from swarmnode.config.training import Training
+from swarmnode.hosted_generator import HostedGenerator
 from swarmnode.hosted_policy import HostedPolicy, models_folder
 from swarmnode.policy.device import available_bytes, choose_device
 from swarmnode.policy.loading import estimated_memory
@@ -59,6 +60,7 @@ def _check_fits(order: dict[str, Any], wanted: Estimate, earlier: Sequence[Estim
 def handlers() -> Handlers:
     """The host's methods over its policies, by the daemon's numbers."""
     policies: dict[int, HostedPolicy] = {}
+    generators: dict[int, HostedGenerator] = {}
     estimates: dict[int, Estimate] = {}
     shelf: Shelf = {}
 
@@ -74,28 +76,38 @@ def handlers() -> Handlers:
         figures = made.figures()
         return {**figures, "figures": {**figures["figures"], **memory}}
 
+    def create_generator(order: dict[str, Any]) -> dict[str, Any]:
+        made = generators[order["number"]] = HostedGenerator(order)
+        return made.figures()
+
     def preflight(order: dict[str, Any]) -> dict[str, Any]:
         wanted = _estimate(order, shelf)
         _check_fits(order, wanted, [])
         return {"bytes": wanted.total, "parts": described(wanted)}
 
-    def asked(method: Callable[..., Any]) -> Callable[[dict[str, Any]], Any]:
+    def asked(
+        method: Callable[..., Any], of: Mapping[int, object] = policies
+    ) -> Callable[[dict[str, Any]], Any]:
         """A method of the policy that is asked for by its number."""
 
         def answered(ask: dict[str, Any]) -> Any:
             order = dict(ask)
-            return method(policies[order.pop("number")], **order)
+            return method(of[order.pop("number")], **order)
 
         return answered
 
     return {
         "create": create,
+        "create_generator": create_generator,
         "preflight": preflight,
         "generate": asked(HostedPolicy.generate),
         "answer": asked(HostedPolicy.answer),
         "lengths": asked(HostedPolicy.lengths),
         "train": asked(HostedPolicy.train),
         "weights": asked(HostedPolicy.weights),
+        "publish_weights": asked(HostedPolicy.publish_weights),
+        "take_weights": asked(HostedGenerator.take_weights, generators),
+        "sample": asked(HostedGenerator.sample, generators),
         "schedule": asked(HostedPolicy.schedule),
         "save": asked(HostedPolicy.save),
         "restore": asked(HostedPolicy.restore),

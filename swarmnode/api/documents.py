@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import Field
 
-from swarmnode.observe.status import Part
+from swarmnode.observe.part import Part
 from swarmnode.store.records import PublishedBundle
 
 

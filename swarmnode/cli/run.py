@@ -40,6 +40,12 @@ def run(
     task: Tasks = None,
     level: Annotated[str | None, typer.Option(help="Level of tasks that name none.")] = None,
     model: Annotated[str | None, typer.Option(help="The policy's model.")] = None,
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            help="sync: generate and train in turn; split: at once, in processes of their own."
+        ),
+    ] = None,
     rounds: Annotated[
         int | None, typer.Option(help="End after so many rounds in all; without it, never.", min=1)
     ] = None,
@@ -75,6 +81,7 @@ def run(
         "tasks.names": task,
         "tasks.level": level,
         "policy.model": model,
+        "policy.mode": mode,
         **(mix_flags(parse_mix(mix)) if mix else {}),
         # Nobody is there to share with.
         "rounds.share": "none" if solo else None,

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from swarmnode.cli.split_screen import split_lines
 from swarmnode.observe.facts import HealthWarning, Severity
 from swarmnode.observe.status import NetworkStatus, Reward, StatusDocument
 from swarmnode.observe.words import counted, lasting, plain, size_of
@@ -88,6 +89,8 @@ def _training(status: StatusDocument) -> Iterator[tuple[str, str]]:
                 + _PEERS_ARE.get(mix.peers_are, f"{mix.external_token_share:.0%} of the tokens")
             ),
         )
+    if split := status.split:
+        yield from split_lines(split)
     if pool := status.pool:
         last = pool.last_admitted_seconds
         since = "" if last is None else f", the last {lasting(last)} ago"

@@ -13,6 +13,7 @@ Device = Literal["auto", "cpu", "mps", "cuda"]
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 External = Literal["on", "monitor", "off"]
 EngineName = Literal["auto", "native", "hf", "vllm"]
+Mode = Literal["sync", "split"]
 
 TINY_NEW_TOKENS = 20
 NEW_TOKENS = 64
@@ -115,6 +116,21 @@ class PolicySettings(Section):
     memory_limit_mib: Annotated[int, Field(ge=0)] = 0
     """Memory that the policy's process may need by the estimate of `swarmnode doctor --model`; a
     model beyond it is refused before it is loaded. 0 is what the machine has available then."""
+    mode: Mode = "sync"
+    """How a node generates and trains. `sync`: one after the other, in one process. `split`: in
+    processes of their own, at the same time, with a queue of finished groups in between
+    (docs/split.md). A simulation is always `sync`."""
+    generators: Annotated[int, Field(ge=1, le=64)] = 1
+    """Under `split`, the processes that generate, each with a copy of the weights."""
+    queue_groups: Annotated[int, Field(ge=1, le=65536)] | None = None
+    """Under `split`, own groups that may be under way and wait, together. Unset is one round's
+    for each generator and one more."""
+    max_policy_lag: Annotated[int, Field(ge=0)] = 4
+    """Under `split`, versions of the policy that an own group may be behind when it is trained on;
+    a round makes up to `training.inner_steps` of them. What would be staler isn't begun. 0 lets no
+    two phases overlap."""
+    max_age: Annotated[float, Field(gt=0)] = 3600.0
+    """Under `split`, seconds since its sampling began, at which an own group is too old."""
     temperature: Annotated[float, Field(gt=0, le=10)] = 1.0
     """Sampling temperature; log-probs are those of the distribution at this temperature."""
     max_new_tokens: Annotated[int | None, Field(ge=1, le=4096)] = None

@@ -109,6 +109,21 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "unscored/scorer_slow": "Own groups that the scorer did not judge in time, whatever their "
         "text; score 0.",
         "unscored/unscorable": "Own groups whose verifier failed; score 0.",
+        "split/lag_mean": "Mean of how many versions of the policy the round's own groups were "
+        "behind when they were trained on; of `policy.mode` = `split`, as all of split/.",
+        "split/lag_max": "The same of the stalest one.",
+        "split/age_seconds": "Mean of how long ago their sampling began.",
+        "split/queue_groups": "Finished groups that went on waiting when the round took its own.",
+        "split/version": "The number under which the weights after the round went out. It never "
+        "goes back, as the count of optimizer steps does where the trainer is lost.",
+        "split/trainer_idle_share": "Share of its time, over about the last eight rounds, that "
+        "the trainer waited for groups.",
+        "split/generator_idle_share": "Share of their time, over about the last eight batches, "
+        "that generators waited until they might begin; mean over them.",
+        "split/generated_groups": "Own groups finished since the start.",
+        "split/dropped": "By reason: own groups since the start that were not trained on. `lag` "
+        "and `age`: too stale in their turn; `rolled_back`: of a policy that a guard-rail took "
+        "back; `trainer_lost`: the trainer was lost or failed in their step.",
         "attack/groups": "Attackers' groups trained on, where an attack is simulated "
         "(docs/attacks.md); of honest nodes, as all of attack/.",
         "attack/tokens": "Their tokens, as the shares of peers count them.",

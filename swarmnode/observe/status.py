@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, computed_field
+from pydantic import Field, ValidationError, computed_field
 
 from swarmnode.observe.facts import Facts, HealthWarning, NetworkState
+from swarmnode.observe.part import Part
+from swarmnode.observe.split_status import SplitStatus
 from swarmnode.observe.words import counted, lasting, plain, trying_again
 
 Phase = Literal["starting", "running", "stopping"]
@@ -25,12 +27,6 @@ _FAILING = "training-keeps-failing"
 
 class StatusError(Exception):
     """What was read is no status document; the text is one line."""
-
-
-class Part(BaseModel):
-    """A frozen part of the document; fields that this version doesn't know are ignored."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
 
 class NodeStatus(Part):
@@ -186,7 +182,7 @@ class ProcessStatus(Part):
     """A process of the node."""
 
     name: str
-    """daemon, network, p2pd, policy or scorer."""
+    """daemon, network, p2pd, policy, scorer, or generator-1 and so on."""
     process_id: int | None
     """None while it is not running."""
     memory_bytes: int = 0
@@ -224,6 +220,8 @@ class StatusDocument(Part):
     rewards: Rewards = Rewards()
     mix: Mix | None = None
     pool: PoolStatus | None = None
+    split: SplitStatus | None = None
+    """Of a node whose generation and training are apart; None of any other."""
     network: NetworkStatus
     dropped: Mapping[str, int] = Field(default_factory=dict)
     """What was dropped of peers' since the start, by reason."""

@@ -96,11 +96,19 @@ class RemotePolicy:
         self._lengths: dict[int, tuple[Scored, Sequence[int]]] = {}
         self._patience = Patience()
         self.info = PolicyInfo("", 0, b"")
+        self.dtype = ""
+        """What the host computes in, by the setting's name for it."""
+
+    @property
+    def lost(self) -> bool:
+        """Whether the host is gone."""
+        return self._host.process_id is None
 
     async def create(self, order: PolicyOrder) -> Mapping[str, float]:
         """Make the policy, warm start included; returns its figures (parameters, seconds)."""
         made = await self._host.call("create", order.payload(self._number), creating(order.policy))
         self.info = PolicyInfo(made["name"], 0, made["tokenizer_fingerprint"])
+        self.dtype = made["dtype"]
         figures: Mapping[str, float] = made["figures"]
         self._patience = Patience.of(
             figures["parameters"], order.policy, order.training, order.examples
@@ -198,6 +206,16 @@ class RemotePolicy:
         self.info = PolicyInfo(self.info.name, result["version"], self.info.tokenizer_fingerprint)
         treatments = zip(groups, result["treatments"], strict=True)
         return Trained(result["metrics"], [self._trained(*each) for each in treatments])
+
+    async def publish_weights(self, version: int) -> Mapping[str, Any]:
+        """Hand the weights as they are to those who sample with them, under a number.
+
+        Returns `bytes`, `seconds` and `checksum`. Raises ChildFailed where they can't be handed
+        over; what was there before stays.
+        """
+        payload = {"number": self._number, "version": version}
+        out: Mapping[str, Any] = await self._host.call("publish_weights", payload, CALL_SECONDS)
+        return out
 
     async def weights(self) -> Sequence[float]:
         """The shares of the tasks in the next round, by the host's scheduler."""

@@ -37,6 +37,10 @@ class PolicyOrder:
     scheduling: Mapping[str, Any] | None = None
     """`settings` of that section, the `tasks` in their order, and `total_rounds`, 0 if unknown;
     None where the host has no scheduler."""
+    weights_home: str | None = None
+    """The node's home, to which the place belongs where weights go from the trainer to generators;
+    None where the policy samples for itself. With it, own completions are corrected for what
+    sampled them."""
 
     def payload(self, number: int) -> dict[str, Any]:
         """The request of the policy of that number in its host."""

@@ -75,7 +75,7 @@ class Host:
         self.seconds[method] = seconds
         figures = {"parameters": self.parameters}
         return {
-            "create": {"name": "a", "tokenizer_fingerprint": b"", "figures": figures},
+            "create": {"name": "a", "tokenizer_fingerprint": b"", "figures": figures, "dtype": ""},
             "train": {"version": 1, "metrics": {}, "treatments": [["none", ""]]},
         }.get(method, [])
 

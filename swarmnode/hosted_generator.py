@@ -1,0 +1,85 @@
+"""One policy in a generator's host: it samples with a trainer's weights, and trains nothing.
+
+No optimizer, no reference and no warm start: all that is trained comes from the trainer, and what
+is frozen below adapters from the same files as there. The methods are those that the daemon may ask
+for by name (worker.py).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from swarmnode.config.policy import PolicySettings
+from swarmnode.hosted_policy import fields_of, models_folder
+from swarmnode.policy.loading import load_policy
+from swarmnode.weights.channel import WeightsIn
+from swarmnode.weights.places import place_of
+from swarmnode.weights.selected import selected
+from swarmnode.weights.shared_memory import SharedMemoryIn
+
+NOTHING_YET = -1
+"""The version of a policy that has taken no weights."""
+
+
+class HostedGenerator:
+    """One policy that follows a trainer's."""
+
+    def __init__(self, order: dict[str, Any]) -> None:
+        settings = PolicySettings.model_validate(order["policy"])
+        self._policy = load_policy(settings, order["shared_seed"], models_folder())
+        self._policy.examples = {
+            task: [(question, answer) for question, answer in pairs]
+            for task, pairs in order["examples"].items()
+        }
+        self._settings = settings
+        sent = selected(self._policy.model)
+        self._tensors = sent.tensors
+        for parameter in self._policy.parameters():
+            parameter.requires_grad_(False)
+        self._generator = torch.Generator().manual_seed(order["sampling_seed"])
+        place = place_of(Path(order["weights_home"]), os.getuid())
+        self._weights: WeightsIn = SharedMemoryIn(place, sent.base)
+        self._have = NOTHING_YET
+
+    def figures(self) -> dict[str, Any]:
+        """What the daemon wants to know of a new policy."""
+        info = self._policy.info
+        return {
+            "name": info.name,
+            "tokenizer_fingerprint": info.tokenizer_fingerprint,
+            "figures": {"parameters": sum(one.numel() for one in self._policy.parameters())},
+        }
+
+    def take_weights(self) -> dict[str, Any]:
+        """Take the newest weights there are.
+
+        Returns the `version` it samples with from now on, and whether it was `taken` just now.
+        Raises WeightsError, with the policy as it was, and ValueError where there never were any.
+        """
+        taken = self._weights.take(self._tensors, self._have)
+        if taken is not None:
+            self._have = self._policy.version = taken.version
+        if self._have == NOTHING_YET:
+            raise ValueError("the trainer has published no weights yet")
+        return {"version": self._have, "taken": taken is not None}
+
+    def sample(
+        self, prompts: Sequence[str], completions: int, tasks: Sequence[str] = ()
+    ) -> list[list[list[Any]]]:
+        """Sample `completions` answers to each prompt with the weights that were taken last."""
+        if self._have == NOTHING_YET:
+            raise ValueError("weights must be taken before anything is sampled")
+        groups = self._policy.generate(
+            prompts,
+            completions,
+            self._settings.new_tokens,
+            self._settings.temperature,
+            self._generator,
+            tasks,
+        )
+        return [[fields_of(completion) for completion in group] for group in groups]

@@ -1,0 +1,37 @@
+"""A trainer's weights on their way out of its host, to the generators of one home."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from swarmnode.policy.policy import Policy
+from swarmnode.weights.channel import WeightsOut
+from swarmnode.weights.places import place_of
+from swarmnode.weights.selected import Selected, selected
+from swarmnode.weights.shared_memory import SharedMemoryOut
+
+
+class PublishedWeights:
+    """The weights of one policy, for the generators of the node at `home`; None for no node's."""
+
+    def __init__(self, policy: Policy, home: str | None) -> None:
+        self._policy = policy
+        self._home = home
+        self._door: tuple[WeightsOut, Selected] | None = None
+
+    def publish(self, version: int) -> dict[str, Any]:
+        """Hand the weights over as they are, under that number. WeightsError.
+
+        ValueError for a policy without generators, or a number that isn't above the last one.
+        """
+        if self._door is None:
+            if self._home is None:
+                raise ValueError("this policy was made without generators")
+            sent = selected(self._policy.model)
+            place = place_of(Path(self._home), os.getuid())
+            self._door = SharedMemoryOut(place, sent.plan), sent
+        out, sent = self._door
+        done = out.publish(version, sent.tensors.items())
+        return {"bytes": done.bytes, "seconds": done.seconds, "checksum": done.checksum}

@@ -1,0 +1,75 @@
+"""One generator process and what is known of it: made, made again when it is lost, and watched.
+
+Knows no queue and no rounds. Invariant: a generator that was lost begins with the newest weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from swarmnode.clock import Clock
+from swarmnode.policy.generator import RemoteGenerator
+from swarmnode.policy.order import PolicyOrder
+from swarmnode.process import Child, ChildError
+from swarmnode.split.pace import Pace
+
+MOST_SECONDS_BETWEEN_STARTS = 60.0
+
+log = structlog.get_logger()
+
+
+class Generator:
+    """A generator of a node, by its name."""
+
+    def __init__(
+        self,
+        name: str,
+        host: Child,
+        policy: RemoteGenerator,
+        order: Callable[[], Awaitable[PolicyOrder]],
+        clock: Clock,
+    ) -> None:
+        """`order` is asked whenever the policy has to be made."""
+        self.name = name
+        self.policy = policy
+        self.under_way = 0
+        """Groups that it has begun and not delivered."""
+        self.waiting_since: float | None = None
+        """Since when it may begin nothing; None while it samples or is being made."""
+        self.pace = Pace()
+        """Of its groups."""
+        self._host = host
+        self._order = order
+        self._clock = clock
+        self._made = False
+        self._pause = 1.0
+
+    @property
+    def stands(self) -> bool:
+        """Whether it has a policy to sample with."""
+        return self._made and self._host.process_id is not None
+
+    async def stand(self) -> None:
+        """Make the policy where there is none, in a new process if that was lost. ChildError."""
+        if self.stands:
+            return
+        self._made = False
+        if self._host.process_id is None:
+            self._host.start()
+        await self.policy.create(await self._order())
+        self._made = True
+        log.info("generator ready", name=self.name, starts=self._host.starts)
+
+    def did(self, groups: int, work_seconds: float, wait_seconds: float) -> None:
+        """It has delivered so many groups."""
+        self.pace.did(groups, work_seconds, wait_seconds)
+        self._pause = 1.0
+
+    async def failed(self, error: ChildError | OSError) -> None:
+        """Tell of a failure, and wait: longer each time, until it stands."""
+        again = self._pause
+        log.error("generator failed", name=self.name, why=str(error), again_in_seconds=again)
+        await self._clock.sleep(again)
+        self._pause = min(2 * again, MOST_SECONDS_BETWEEN_STARTS)

@@ -1,0 +1,100 @@
+"""A generator's policy: it is the trainer's, as of the weights that it took last."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from swarmnode.hosted_generator import HostedGenerator
+from swarmnode.hosted_policy import HostedPolicy
+from swarmnode.weights.places import place_of
+from tests.unit.resume_support import PROMPTS, order, recorded
+
+
+def ordered(home: Path, **changes: Any) -> dict[str, Any]:
+    return order(**changes) | {"weights_home": str(home)}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path
+    # Both ends are the test's own process, which does not end with it.
+    place = place_of(tmp_path, os.getuid())
+    for each in place.iterdir() if place.exists() else ():
+        each.unlink()
+
+
+def weights_of(policy: HostedPolicy | HostedGenerator) -> dict[str, torch.Tensor]:
+    return {name: one.clone() for name, one in policy._policy.saved_tensors().items()}
+
+
+def test_it_has_the_trainers_weights_and_answers_as_the_trainer_would(home: Path) -> None:
+    trainer = HostedPolicy(ordered(home))
+    trainer.train([recorded(1)])
+    trainer.publish_weights(1)
+    # Another seed of the start: nothing of that is left.
+    generator = HostedGenerator(ordered(home) | {"shared_seed": 2})
+    assert generator.take_weights() == {"version": 1, "taken": True}
+    assert generator.take_weights() == {"version": 1, "taken": False}
+    for name, one in weights_of(trainer).items():
+        assert torch.equal(one, weights_of(generator)[name]), name
+    assert generator.sample(PROMPTS, 4) == trainer.generate(PROMPTS, 4)
+    trainer.train([recorded(2)])
+    assert generator.sample(PROMPTS, 4) != trainer.generate(PROMPTS, 4)
+    trainer.publish_weights(2)
+    assert generator.take_weights()["version"] == 2
+    assert (
+        generator.figures()["tokenizer_fingerprint"] == trainer.figures()["tokenizer_fingerprint"]
+    )
+
+
+def test_it_trains_nothing_and_samples_nothing_before_it_has_weights(home: Path) -> None:
+    generator = HostedGenerator(ordered(home))
+    assert not any(one.requires_grad for one in generator._policy.parameters())
+    with pytest.raises(ValueError, match="must be taken"):
+        generator.sample(PROMPTS, 4)
+    with pytest.raises(ValueError, match="published no weights"):
+        generator.take_weights()
+
+
+def test_own_samples_of_a_policy_that_moved_on_are_weighed_by_what_sampled_them(
+    home: Path,
+) -> None:
+    trainer = HostedPolicy(ordered(home))
+    groups = trainer.generate(PROMPTS[:1], 8)
+    # As if their sampler had found each token half as likely as it was.
+    told = {
+        **recorded(1),
+        "prompt": PROMPTS[0],
+        "source": "local",
+        "rewards": [1.0, 0.0] * 4,
+        "total_logprobs": [None] * 8,
+        "completions": [
+            [text, "stop", ids, [one - 0.6931 for one in logprobs]]
+            for text, _, ids, logprobs in groups[0]
+        ],
+    }
+    figures = trainer.train([told])
+    assert figures["treatments"][0][0] == "full"
+    assert figures["metrics"]["sampling/importance_sampling_ratio/mean"] == pytest.approx(2.0, 0.01)
+    alone = HostedPolicy(order())
+    assert alone.train([told])["treatments"][0][0] == "none"
+
+
+def test_a_checkpoint_goes_on_in_either_mode(home: Path) -> None:
+    together = HostedPolicy(order())
+    together.train([recorded(1)])
+    together.save(str(home / "checkpoints"), {"round": 1})
+    split = ordered(home)
+    split["policy"] = {**split["policy"], "mode": "split", "generators": 3, "max_policy_lag": 1}
+    apart = HostedPolicy(split)
+    found = apart.restore(str(home / "checkpoints"))["restored"]
+    assert found["version"] == 2
+    assert all(
+        torch.equal(one, weights_of(apart)[name]) for name, one in weights_of(together).items()
+    )
