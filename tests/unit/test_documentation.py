@@ -64,7 +64,8 @@ def misnamed(line: str, known: dict[str, set[str]]) -> list[str]:
     found = CALL.match(line.partition(" #")[0])
     if found is None:
         return []
-    words = [word for word in re.split(r" --| -[a-z]", found[1])[0].split() if word.isalpha()]
+    typed = re.split(r" --| -[a-z]", found[1])[0].split()
+    words = [word for word in typed if re.fullmatch(r"[A-Za-z]+(-[a-z]+)*", word)]
     if not words or words[0].isupper():
         return []
     path = next((p for p in (" ".join(words[:2]), words[0]) if p in known), None)
