@@ -19,6 +19,7 @@ from swarmnode.cli.logs import logs
 from swarmnode.cli.peers import peers
 from swarmnode.cli.pretrain import pretrain
 from swarmnode.cli.push import push
+from swarmnode.cli.reward_model import reward_model
 from swarmnode.cli.rollouts import rollouts
 from swarmnode.cli.run import run
 from swarmnode.cli.simulate import simulate
@@ -39,6 +40,7 @@ for command in (
 app.command("eval")(evaluate)
 app.add_typer(swarm, name="swarm")
 app.add_typer(key, name="key")
+app.add_typer(reward_model, name="reward-model")
 
 
 def _show_version(wanted: bool) -> None:

@@ -70,8 +70,7 @@ class Judge:
         self._text_config: Any = model.config.get_text_config()
         self._text_config.use_cache = False
         self._padding = self._text_config.pad_token_id
-        # Those with one kind have none to tell, whatever their tokenizer says.
-        self._sees_kinds = getattr(self._text_config, "type_vocab_size", 0) > 1
+        self._sees_kinds = sees_kinds(model)
         self._padded = self._bears_padding()
 
     def judge(self, texts: Sequence[tuple[str, str]]) -> Judgement:
@@ -108,13 +107,7 @@ class Judge:
 
     @torch.inference_mode()
     def _scored(self, rows: Sequence[Row]) -> list[float]:
-        lengths = torch.tensor([len(row.ids) for row in rows])
-        longest = int(lengths.max())
-        mask = (torch.arange(longest) < lengths.unsqueeze(1)).long()
-        ids = _padded([row.ids for row in rows], longest, self._padding_id(rows))
-        shown = {"input_ids": ids, "attention_mask": mask}
-        if self._sees_kinds:
-            shown["token_type_ids"] = _padded([row.kinds for row in rows], longest, 0)
+        shown = inputs_of(rows, self._padding_id(rows), kinds=self._sees_kinds)
         device = self._model.device
         logits = self._model(**{name: one.to(device) for name, one in shown.items()}).logits
         scores: list[float] = self._head.scores(logits).tolist()
@@ -142,6 +135,24 @@ class Judge:
         except (RuntimeError, IndexError):
             return False
         return abs(alone - beside) <= _PADDING_TOLERANCE * max(1.0, abs(alone))
+
+
+def sees_kinds(model: PreTrainedModel) -> bool:
+    """Whether a model tells question and answer apart by kinds: BERT does, RoBERTa has one kind."""
+    return getattr(model.config.get_text_config(), "type_vocab_size", 0) > 1
+
+
+def inputs_of(rows: Sequence[Row], padding: int, *, kinds: bool) -> dict[str, Tensor]:
+    """Rows as a model takes them, (rows, longest): padded on the right, masked by their lengths."""
+    lengths = torch.tensor([len(row.ids) for row in rows])
+    longest = int(lengths.max())
+    shown = {
+        "input_ids": _padded([row.ids for row in rows], longest, padding),
+        "attention_mask": (torch.arange(longest) < lengths.unsqueeze(1)).long(),
+    }
+    if kinds:
+        shown["token_type_ids"] = _padded([row.kinds for row in rows], longest, 0)
+    return shown
 
 
 def _padded(rows: Sequence[Sequence[int]], longest: int, padding: int) -> Tensor:
