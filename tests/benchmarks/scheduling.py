@@ -1,0 +1,107 @@
+"""`make bench NAME=scheduling`: which scheduler teaches most?
+
+`ARGUMENTS=development` tries each arm's options on the development seeds and freezes them; then no
+argument runs the main part and `ARGUMENTS=second` the second stage. `ARGUMENTS=try` runs three
+rounds of every arm on a swarm of two, `ARGUMENTS=page` only makes the page of what
+docs/results/scheduling.json holds. One run at a time on every core; a run that is whole in
+runs/scheduling/ is not run again, so that an interrupted study goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from swarmnode.files import write_atomically
+from tests.benchmarks.scheduling_page import render
+from tests.benchmarks.scheduling_protocol import (
+    ARMS,
+    DEVELOPMENT_SEEDS,
+    OPTIONS,
+    StudyRun,
+    development,
+    frozen_options,
+    runs_of,
+    trial_runs,
+)
+from tests.benchmarks.scheduling_rows import Row, best_option, row_of
+from tests.benchmarks.sharing_markdown import fill
+from tests.benchmarks.studies import run_all
+
+OUT = Path("runs") / "scheduling"
+RESULTS = Path("docs") / "results"
+TRIAL_ROUNDS = 3
+
+
+def keep(rows: Sequence[Row], file: Path) -> list[Row]:
+    """Put rows into the file in place of those of their stages; returns all."""
+    old: list[Row] = json.loads(file.read_text("utf-8")) if file.exists() else []
+    stages = {row["stage"] for row in rows}
+    kept = [row for row in old if row["stage"] not in stages] + list(rows)
+    text = ",\n".join(json.dumps(row, allow_nan=False) for row in kept)
+    write_atomically(file, f"[\n{text}\n]\n")
+    return kept
+
+
+def freeze(rows: Sequence[Row], file: Path = OPTIONS) -> None:
+    """Write the option of each arm that was best on the development seeds."""
+    chosen = {
+        arm.name: best_option(rows, arm.name, arm.options, DEVELOPMENT_SEEDS)
+        for arm in ARMS
+        if arm.options
+    }
+    write_atomically(file, json.dumps(chosen, indent=1) + "\n")
+
+
+def make_page(rows: Sequence[Row]) -> None:
+    """Write the tables of the page."""
+    page = RESULTS / "scheduling.md"
+    write_atomically(page, fill(page.read_text("utf-8"), render(rows), "scheduling"))
+
+
+def _stage(runs: Sequence[StudyRun], then: Callable[[Sequence[Row]], None]) -> int:
+    if not run_all([run.simulated for run in runs], OUT):
+        print("stopped; give the same command to go on")
+        return 130
+    then([row_of(run, run.simulated.folder(OUT).read()) for run in runs])
+    return 0
+
+
+def _kept(rows: Sequence[Row]) -> None:
+    make_page(keep(rows, RESULTS / "scheduling.json"))
+
+
+def _developed(rows: Sequence[Row]) -> None:
+    freeze(rows)
+    _kept(rows)
+
+
+def _tried(rows: Sequence[Row]) -> None:
+    for row in rows:
+        shares = " ".join(f"{share:.2f}" for share in row["asked"].values())
+        print(f"{row['arm']:16}  {shares}")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command; returns its exit code."""
+    match list(arguments):
+        case ["development"]:
+            return _stage(list(development()), _developed)
+        case ["second"]:
+            return _stage(list(runs_of("second", frozen_options())), _kept)
+        case ["try"]:
+            return _stage(list(trial_runs(TRIAL_ROUNDS)), _tried)
+        case ["page"]:
+            file = RESULTS / "scheduling.json"
+            make_page(json.loads(file.read_text("utf-8")) if file.exists() else [])
+            return 0
+        case []:
+            return _stage(list(runs_of("main", frozen_options())), _kept)
+    print("make bench NAME=scheduling takes ARGUMENTS=development, second, try, page or none")
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
