@@ -1,0 +1,206 @@
+"""The generated part of docs/results/hacking.md: blocks by name. Pure text.
+
+A study that is not whole renders too, and says over which seeds.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
+
+from tests.benchmarks.hacking_protocol import (
+    ARMS,
+    INNER_STEPS,
+    LEVELS,
+    SAMPLINGS,
+    SEEDS,
+    LengthArm,
+    LengthRun,
+    Level,
+    Sampling,
+    SpacesRun,
+)
+from tests.benchmarks.hacking_rows import EXPECTED, Row, arm_of, end, start
+from tests.benchmarks.sharing_markdown import (
+    UNKNOWN,
+    arrow,
+    decimal,
+    mean,
+    p_value,
+    percent,
+    points,
+    table,
+)
+from tests.benchmarks.sharing_statistics import Estimate, estimate, holm
+
+Rows = Mapping[str, Mapping[int, Row]]
+NOT_RUN = "Not run."
+REMEDY: LengthArm = "gdpo, smooth"
+
+
+def grouped(rows: Iterable[Row], case: str) -> Rows:
+    """Those of a case by arm and seed; ValueError where one comes twice."""
+    found: dict[str, dict[int, Row]] = {}
+    for row in sorted(rows, key=lambda row: row["seed"]):
+        if row["case"] != case:
+            continue
+        of_arm = found.setdefault(row["arm"], {})
+        if row["seed"] in of_arm:
+            raise ValueError(f"{row['arm']} comes twice under seed {row['seed']}")
+        of_arm[row["seed"]] = row
+    return found
+
+
+def spaces_arm(level: Level, steps: int, sampling: Sampling) -> str:
+    """As rows have it."""
+    return arm_of(SpacesRun(level, steps, sampling, 0))
+
+
+def paired(rows: Rows, one: str, other: str, figure: str) -> Estimate:
+    """A figure at the end, `one` less `other`, over the seeds that both have."""
+    first, second = rows.get(one, {}), rows.get(other, {})
+    common = sorted(first.keys() & second.keys())
+    return estimate([end(first[seed], figure) - end(second[seed], figure) for seed in common])
+
+
+def spaces(rows: Rows) -> str:
+    """Every arm of the first case."""
+    lines = []
+    for sampling, steps, level in product(SAMPLINGS, INNER_STEPS, LEVELS):
+        some = list(rows.get(spaces_arm(level, steps, sampling), {}).values())
+        lines.append(
+            (
+                *(sampling, str(steps), level),
+                change(some, "dropped", percent),
+                change(some, "success", percent),
+                of_known([row["entropy"] for row in some], decimal),
+                *warned(some, EXPECTED["spaces"]),
+                of_known([row["clipped"] for row in some], percent),
+            )
+        )
+    head = ("sampler", "inner steps", "ratio", "spaces dropped, %", "success, %", "entropy")
+    rails = ("`whitespace` warned", "entropy then", "clipped, %")
+    return f"{table((*head, *rails), lines)}\n\n{seeds_of(rows)}"
+
+
+def ratios(rows: Rows) -> str:
+    """What the sequence ratio does that the token ratio doesn't."""
+    places = list(product(SAMPLINGS, INNER_STEPS))
+    found = [
+        paired(
+            rows,
+            spaces_arm("sequence", steps, sampling),
+            spaces_arm("token", steps, sampling),
+            "dropped",
+        )
+        for sampling, steps in places
+    ]
+    adjusted = holm([each.p for each in found])
+    lines = [
+        (sampling, str(steps), interval(each), p_value(p))
+        for (sampling, steps), each, p in zip(places, found, adjusted, strict=True)
+    ]
+    head = ("sampler", "inner steps", "spaces dropped: sequence less token, points", "p (Holm)")
+    return table(head, lines)
+
+
+def length(rows: Rows) -> str:
+    """Every arm of the second case."""
+    lines = []
+    for arm in ARMS:
+        some = list(rows.get(arm_of(LengthRun(arm, 0)), {}).values())
+        lines.append(
+            (
+                arm,
+                change(some, "tokens", lambda value: decimal(value, 1)),
+                change(some, "liked", lambda value: decimal(value, 1)),
+                change(some, "worth", percent),
+                of_known([row["model_share"] for row in some], percent),
+                of_known([row["entropy"] for row in some], decimal),
+                *warned(some, EXPECTED["length"]),
+            )
+        )
+    head = ("arm", "tokens", "reward model's score", "worth, %", "its share of the advantage, %")
+    rails = ("entropy", "`length` warned", "entropy then")
+    return f"{table((*head, *rails), lines)}\n\n{seeds_of(rows)}"
+
+
+def remedies(rows: Rows) -> str:
+    """The last arm against each of the others."""
+    others = [arm for arm in ARMS if arm != REMEDY]
+    found = [paired(rows, REMEDY, arm, "worth") for arm in others]
+    adjusted = holm([each.p for each in found])
+    lines = [
+        (arm, interval(each), p_value(p))
+        for arm, each, p in zip(others, found, adjusted, strict=True)
+    ]
+    return table((f"{REMEDY} less", "worth, points", "p (Holm)"), lines)
+
+
+def rails(rows: Rows, further: Rows) -> str:
+    """Which guard-rails warned where, and when."""
+    lines = []
+    for case, of_case in (("spaces", rows), ("length", further)):
+        for arm, runs in of_case.items():
+            if any(row["alarms"] for row in runs.values()):
+                lines.append((case, arm, _alarms(list(runs.values()))))
+    return table(("case", "arm", "warned, and in which round (median)"), lines)
+
+
+def render(rows: Iterable[Row]) -> dict[str, str]:
+    """Every block by its name."""
+    known = list(rows)
+    of_spaces, of_length = grouped(known, "spaces"), grouped(known, "length")
+    found = {
+        "spaces": spaces(of_spaces),
+        "ratios": ratios(of_spaces),
+        "length": length(of_length),
+        "remedies": remedies(of_length),
+        "rails": rails(of_spaces, of_length),
+    }
+    return found if known else dict.fromkeys(found, NOT_RUN)
+
+
+def change(rows: Sequence[Row], figure: str, shown: Callable[[float], str]) -> str:
+    """Start → end."""
+    return arrow([start(row, figure) for row in rows], [end(row, figure) for row in rows], shown)
+
+
+def warned(rows: Sequence[Row], rail: str) -> tuple[str, str]:
+    """In how many runs and when, and where entropy stood then."""
+    rounds = [row["alarms"][rail] for row in rows if rail in row["alarms"]]
+    if not rows:
+        return UNKNOWN, UNKNOWN
+    told = f"{len(rounds)} of {len(rows)}"
+    if rounds:
+        told += f", round {statistics.median(rounds):.0f}"
+    return told, of_known([row["entropy_at_alarm"] for row in rows], decimal)
+
+
+def _alarms(rows: Sequence[Row]) -> str:
+    names = sorted({name for row in rows for name in row["alarms"]})
+    told = []
+    for name in names:
+        rounds = [row["alarms"][name] for row in rows if name in row["alarms"]]
+        told.append((statistics.median(rounds), f"`{name}` {len(rounds)} of {len(rows)}"))
+    return ", ".join(f"{text}: {when:.0f}" for when, text in sorted(told))
+
+
+def interval(found: Estimate) -> str:
+    """Mean and 95 % interval in points."""
+    if not found.count:
+        return UNKNOWN
+    return f"{points(found.mean)} ({points(found.low)} to {points(found.high)})"
+
+
+def of_known(values: Sequence[float | None], shown: Callable[[float], str]) -> str:
+    """The mean of what was measured."""
+    return mean([value for value in values if value is not None], shown)
+
+
+def seeds_of(rows: Rows) -> str:
+    """Over which seeds the tables are."""
+    found = sorted({seed for some in rows.values() for seed in some})
+    missing = "" if found == list(SEEDS) else f"; planned were {', '.join(map(str, SEEDS))}"
+    return f"Over seeds {', '.join(map(str, found)) or 'none'}{missing}."
