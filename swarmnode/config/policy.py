@@ -131,6 +131,11 @@ class PolicySettings(Section):
     two phases overlap."""
     max_age: Annotated[float, Field(gt=0)] = 3600.0
     """Under `split`, seconds since its sampling began, at which an own group is too old."""
+    release_memory: bool = False
+    """Give the memory of sampling and of training back to the machine when each ends, and take it
+    anew when it begins: for where others need it meanwhile, or where phases of changing size leave
+    it in pieces. vLLM sleeps between calls then. It costs time (docs/models.md); what is sampled
+    and learned stays the same."""
     temperature: Annotated[float, Field(gt=0, le=10)] = 1.0
     """Sampling temperature; log-probs are those of the distribution at this temperature."""
     max_new_tokens: Annotated[int | None, Field(ge=1, le=4096)] = None

@@ -16,6 +16,7 @@ from swarmnode.policy import generation
 from swarmnode.policy.decoder import Decoder
 from swarmnode.policy.hf_engine import HuggingFaceEngine
 from swarmnode.policy.matrices import UnsupportedModel
+from swarmnode.policy.released import ReleasingEngine
 from swarmnode.policy.sampling import Sampled
 from swarmnode.policy.vllm_engine import VllmEngine, check_vllm
 
@@ -86,16 +87,22 @@ def check_engine(wanted: EngineChoice, device: torch.device) -> None:
         check_vllm(device)
 
 
-def choose_engine(model: PreTrainedModel, wanted: EngineChoice) -> Engine:
+def choose_engine(model: PreTrainedModel, wanted: EngineChoice, *, release: bool = False) -> Engine:
     """Return the engine for a model; `auto` takes `native` where it covers the architecture.
 
-    `vllm` is taken only by name: it holds a second copy of the weights on the device.
+    `vllm` is taken only by name: it holds a second copy of the weights on the device. release:
+    give what sampling held back after each call.
     Raises UnsupportedModel, with one line for the user, where the wanted engine can't serve it.
     """
+    if wanted == "vllm":
+        return VllmEngine(model, sleeps=release)
+    engine = _in_process(model, wanted)
+    return ReleasingEngine(engine, model.device) if release else engine
+
+
+def _in_process(model: PreTrainedModel, wanted: EngineChoice) -> Engine:
     if wanted == "hf":
         return HuggingFaceEngine(model)
-    if wanted == "vllm":
-        return VllmEngine(model)
     try:
         return NativeEngine(Decoder(model))
     except UnsupportedModel:

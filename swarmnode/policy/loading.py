@@ -42,7 +42,7 @@ def load_policy(settings: PolicySettings, seed: int, models: Path | None = None)
         name,
         model,
         codec,
-        choose_engine(model, settings.engine),
+        choose_engine(model, settings.engine, release=settings.release_memory),
         origin=origin if lora else "",
         autocast=None if dtype == kept else dtype,
     )

@@ -47,8 +47,11 @@ class VllmEngine:
 
     name = "vllm"
 
-    def __init__(self, model: PreTrainedModel) -> None:
-        """Start vLLM; UnsupportedModel, in one line, where it can't serve the model."""
+    def __init__(self, model: PreTrainedModel, *, sleeps: bool = False) -> None:
+        """Start vLLM; UnsupportedModel, in one line, where it can't serve the model.
+
+        sleeps: between calls it holds neither weights nor keys and values.
+        """
         check_vllm(model.device)
         if not model.name_or_path:
             raise UnsupportedModel("policy.engine = vllm needs a model of the hub or a folder")
@@ -59,6 +62,7 @@ class VllmEngine:
         except ImportError as error:
             raise UnsupportedModel(_NO_PACKAGE) from error
         self._model = model
+        self._sleeps = sleeps
         self._served = self._vllm.LLM(
             model=model.name_or_path,
             trust_remote_code=False,
@@ -67,7 +71,9 @@ class VllmEngine:
             # Log-probs are those of the distribution that is sampled from, at the temperature.
             logprobs_mode="processed_logprobs",
             gpu_memory_utilization=_MEMORY_SHARE,
+            enable_sleep_mode=sleeps,
         )
+        self._sleep()
 
     def sample(
         self,
@@ -82,7 +88,13 @@ class VllmEngine:
         if not prompts:
             return []
         weights = merged_weights(self._model)
+        if self._sleeps:
+            # Before the cache, so that never more is held than weights twice.
+            self._served.wake_up(tags=["weights"])
         self._served.apply_model(lambda served: served.load_weights(weights.items()))
+        if self._sleeps:
+            del weights
+            self._served.wake_up(tags=["kv_cache"])
         # What it remembers of prompts was computed with the weights before.
         self._served.reset_prefix_cache()
         seeds = torch.randint(2**62, (len(prompts),), generator=generator).tolist()
@@ -106,7 +118,13 @@ class VllmEngine:
         answers = self._served.generate(
             [{"prompt_token_ids": list(prompt)} for prompt in prompts], asked, use_tqdm=False
         )
+        self._sleep()
         return [tuple(map(_sampled, answer.outputs)) for answer in answers]
+
+    def _sleep(self) -> None:
+        """Give everything back: the weights are loaded anew for each call in any case."""
+        if self._sleeps:
+            self._served.sleep(level=2)
 
 
 def _sampled(output: Any) -> Sampled:

@@ -59,6 +59,12 @@ class StandInLlm:
     def reset_prefix_cache(self) -> None:
         self.calls.append("reset_prefix_cache")
 
+    def sleep(self, *, level: int) -> None:
+        self.calls.append(f"sleep {level}")
+
+    def wake_up(self, *, tags: list[str]) -> None:
+        self.calls.append(f"wake up {tags}")
+
     def generate(self, prompts: list[Any], asked: list[Any], *, use_tqdm: bool) -> list[Any]:
         self.calls.append("generate")
         self.prompts, self.asked = prompts, asked
@@ -152,3 +158,23 @@ def test_without_the_package_it_says_what_is_missing(monkeypatch: pytest.MonkeyP
     with pytest.raises(UnsupportedModel, match="needs the package vllm") as raised:
         check_engine("vllm", torch.device("cuda"))
     assert "\n" not in str(raised.value)
+
+
+def test_it_sleeps_between_calls_and_wakes_its_weights_before_its_cache(
+    engine: Any,
+) -> None:
+    assert not engine._served.arguments["enable_sleep_mode"]
+    sleeping = VllmEngine(StandInModel(), sleeps=True)
+    served: Any = sleeping._served
+    assert served.arguments["enable_sleep_mode"]
+    assert sample(sleeping) == sample(engine)
+    assert served.calls == [
+        "sleep 2",
+        "wake up ['weights']",
+        "apply_model",
+        "wake up ['kv_cache']",
+        "reset_prefix_cache",
+        "generate",
+        "sleep 2",
+    ]
+    assert "sleep 2" not in engine._served.calls
