@@ -7,10 +7,8 @@ lists, texts and numbers.
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import compress
 from pathlib import Path
 from typing import Any
@@ -27,14 +25,15 @@ from swarmnode.policy.checkpoint import newest_checkpoint
 from swarmnode.policy.exporting import ExportForm, export_policy
 from swarmnode.policy.loading import load_policy
 from swarmnode.policy.policy import Policy
+from swarmnode.policy.released import release_memory
 from swarmnode.policy.saved_state import PolicyState
 from swarmnode.policy.warm_start import WarmStartPlan, warm_start
 from swarmnode.policy.weights import WeightsCache
-from swarmnode.reward_models.panel import Panel, Shelf
-from swarmnode.rewards.channels import Paid, further_channels
+from swarmnode.reward_models.panel import Shelf
+from swarmnode.reward_models.paying import Paying
 from swarmnode.scheduling.agent.hosted import HostedOrder, HostedScheduler
 from swarmnode.training import OUT, Trainer, TrainingGroup, Treatment
-from swarmnode.types import SUCCESS_THRESHOLD, Completion, FinishReason
+from swarmnode.types import Completion, FinishReason
 
 _NOT_BOUND = {
     "warm_start",
@@ -42,6 +41,7 @@ _NOT_BOUND = {
     "engine",
     "external",
     "memory_limit_mib",
+    "release_memory",
     "threads",
     "mode",
     "generators",
@@ -71,10 +71,9 @@ class HostedPolicy:
         )
         if training.kl_weight > 0.0:
             self._policy.keep_reference()
-        self._channels = Channels.model_validate(order["channels"])
-        weights = self._channels.weights
-        self._panel = Panel(
-            self._channels, self._policy.device, {} if shelf is None else shelf, _tell
+        channels = Channels.model_validate(order["channels"])
+        self._paying = Paying(
+            channels, settings.new_tokens, self._policy.device, {} if shelf is None else shelf
         )
         home = order.get("weights_home")
         self._weights = PublishedWeights(self._policy, home)
@@ -85,7 +84,7 @@ class HostedPolicy:
             self._policy,
             training.model_copy(update={"local_correction": apart or training.local_correction}),
             settings.temperature,
-            weights,
+            channels.weights,
             settings.new_tokens,
             LogProbGate.model_validate(order["log_prob_gate"]),
         )
@@ -99,7 +98,7 @@ class HostedPolicy:
             "policy": settings.model_dump(mode="json", exclude=_NOT_BOUND)
             | {"max_new_tokens": settings.new_tokens, "dtype": str(self._policy.dtype)[6:]},
             "training": training.model_dump(mode="json"),
-            "rewards": {"channels": self._channels.model_dump(mode="json")},
+            "rewards": {"channels": channels.model_dump(mode="json")},
         }
         self._state = PolicyState(
             self._policy, self._trainer, self._generator, bound, self._scheduler
@@ -181,10 +180,12 @@ class HostedPolicy:
     ) -> dict[str, Any]:
         """Take one step; groups of peers whose text is too long for us are left out, counted."""
         encoded, fits = self._encoded(groups)
-        fitting = self._paid(list(compress(groups, fits)), list(compress(encoded, fits)))
+        fitting = self._paying.paid(list(compress(groups, fits)), list(compress(encoded, fits)))
         report = self._trainer.step(
             fitting, list(compress(*self._encoded(watched))), self._scheduler
         )
+        if self._settings.release_memory:
+            release_memory(self._policy.device)
         self._policy.version = self._trainer.steps
         treated = iter(report.treatments)
         too_long = Treatment(OUT, "longer than max_new_tokens in our tokens")
@@ -193,7 +194,7 @@ class HostedPolicy:
             "version": self._policy.version,
             "metrics": {
                 **report.metrics,
-                **self._panel.metrics,
+                **self._paying.metrics,
                 "groups/too_long": float(fits.count(False)),
             },
             "treatments": [[one.level, one.why] for one in treatments],
@@ -206,27 +207,6 @@ class HostedPolicy:
         encoded = [training_group(self._policy, group) for group in groups]
         limit = self._settings.new_tokens
         return encoded, [all(len(ids) <= limit for ids in one.completions) for one in encoded]
-
-    def _paid(
-        self, groups: Sequence[dict[str, Any]], encoded: Sequence[TrainingGroup]
-    ) -> list[TrainingGroup]:
-        """With what they are paid for beside accuracy, lengths being those in our tokens."""
-        completions = [
-            [
-                Paid(group["prompt"], text, ids, success=reward >= SUCCESS_THRESHOLD)
-                for (text, *_), ids, reward in zip(
-                    group["completions"], one.completions, one.rewards, strict=True
-                )
-            ]
-            for group, one in zip(groups, encoded, strict=True)
-        ]
-        paid = []
-        for one, each, judged in zip(
-            encoded, completions, self._panel.judged(completions), strict=True
-        ):
-            ruled = further_channels(each, self._channels, self._settings.new_tokens)
-            paid.append(replace(one, further_channels={**ruled, **judged}))
-        return paid
 
     def publish_weights(self, version: int) -> dict[str, Any]:
         """Hand the weights as they are to the generators, under that number. WeightsError."""
@@ -280,10 +260,6 @@ class HostedPolicy:
 def models_folder() -> Path:
     """Where models that were fetched or converted are kept."""
     return cache_folder(os.environ) / MODELS_FOLDER
-
-
-def _tell(line: str) -> None:
-    sys.stderr.write(f"policy host: {line}\n")
 
 
 def fields_of(completion: Completion) -> list[Any]:

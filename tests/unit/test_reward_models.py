@@ -251,7 +251,9 @@ def test_own_and_peers_completions_are_paid_by_a_reward_model_beside_success(
     local, peers = recorded(1) | {"source": "local"}, recorded(2)
     _, fits = encoded = host._encoded([local, peers])
     assert all(fits)
-    for group, paid in zip((local, peers), host._paid([local, peers], encoded[0]), strict=True):
+    for group, paid in zip(
+        (local, peers), host._paying.paid([local, peers], encoded[0]), strict=True
+    ):
         texts = [(group["prompt"], text) for text, *_ in group["completions"]]
         expected = transformers_logits(folder, texts)[:, 0]
         assert torch.tensor(paid.further_channels["judge"]) == pytest.approx(expected, abs=2e-5)

@@ -28,7 +28,7 @@ def test_a_local_groups_lengths_are_those_of_its_token_ids_and_a_peers_those_of_
     local = peers | {"source": "local"}
     # From a peer the same texts have two tokens each, whatever it says they have.
     for group, paid in ((local, (0.0, 1.0)), (peers, (1.0, 1.0))):
-        (encoded,) = host._paid([group], [training_group(host._policy, group)])
+        (encoded,) = host._paying.paid([group], [training_group(host._policy, group)])
         assert encoded.further_channels == {"length": paid}
     assert host.train([local])["metrics"]["channels/mean/length"] == 0.5
 
