@@ -1,0 +1,145 @@
+"""The study "GRPO against DPO": its pairs, its protocol and its page; nothing is trained."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from swarmnode.cli import app
+from swarmnode.types import Completion, Group, PolicyInfo, Question, Scored
+from tests.benchmarks.dpo_page import PAGE, best_rate, make_page, render
+from tests.benchmarks.dpo_pairs import Pair, pairs_of
+from tests.benchmarks.dpo_protocol import (
+    COMPLETIONS,
+    DEVELOPMENT_SEEDS,
+    GROUPS,
+    MAIN_SEEDS,
+    PAIRS_PER_STEP,
+    RATES,
+    ROUNDS,
+    TASKS,
+    SeedRun,
+    compare_command,
+    grpo_command,
+    runs_of,
+    settings_for,
+)
+from tests.benchmarks.sharing_markdown import fill
+
+RUN = SeedRun("main", 100, {"grpo": [1e-3], "dpo": [1e-4]})
+
+
+def scored(answers: list[tuple[str, float]], cut: frozenset[str] = frozenset()) -> Scored:
+    completions = tuple(
+        Completion(text, "length" if text in cut else "stop", 1) for text, _ in answers
+    )
+    group = Group(Question("t", "easy", 0, "q?", "1"), completions, b"", PolicyInfo("", 0, b""))
+    return Scored(group, tuple(score for _, score in answers), "local", 0.0)
+
+
+def test_pairs_are_a_right_answer_and_a_wrong_one_each_pair_once() -> None:
+    group = scored([("1", 1.0), ("1", 1.0), ("2", 0.0), ("2", 0.0), ("3", 0.5), ("01", 0.99)])
+    pairs = pairs_of([group], 10, random.Random(0))
+    assert set(pairs) == {Pair("q?", right, wrong) for right in ("1", "01") for wrong in ("2", "3")}
+    assert len(pairs) == 4
+    assert len(pairs_of([group, group], 3, random.Random(0))) == 6
+
+
+def test_groups_without_both_kinds_of_whole_answers_give_none() -> None:
+    some = [[("1", 1.0), ("1", 1.0)], [("2", 0.0), ("3", 0.0)]]
+    assert pairs_of([scored(each) for each in some], 4, random.Random(0)) == []
+    cut = scored([("1", 1.0), ("2", 0.0)], cut=frozenset({"2"}))
+    assert pairs_of([cut], 4, random.Random(0)) == []
+
+
+def test_both_methods_have_the_same_budget_and_as_many_rates() -> None:
+    assert 2 * PAIRS_PER_STEP == GROUPS * COMPLETIONS
+    assert RUN.questions * len(TASKS) == ROUNDS * GROUPS
+    settings = settings_for("tiny")
+    assert settings.rounds.local_groups_per_round == GROUPS
+    assert settings.rounds.completions_per_group == COMPLETIONS
+    assert len(RATES["grpo"]) == len(RATES["dpo"])
+
+
+def test_seeds_that_choose_are_not_seeds_that_judge() -> None:
+    assert not set(DEVELOPMENT_SEEDS) & set(MAIN_SEEDS)
+    assert [run.seed for run in runs_of("development")] == list(DEVELOPMENT_SEEDS)
+    (trial,) = runs_of("try")
+    assert trial.seed in DEVELOPMENT_SEEDS
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        grpo_command(Path("start"), RUN, 1e-3, Path("out")),
+        compare_command(Path("a"), Path("b"), RUN),
+    ],
+    ids=["grpo", "compare"],
+)
+def test_the_commands_are_ones_that_the_program_has(words: list[str]) -> None:
+    group: Any = typer.main.get_command(app)
+    command = group.commands[words[0]]
+    command.make_context(words[0], words[1:])
+
+
+def compared(success: float) -> dict[str, Any]:
+    interval = {"mean": success, "low": success - 0.1, "high": success + 0.1}
+    figure = {"a": {"mean": 0.5 + success}, "b": {"mean": 0.5}, "difference": interval}
+    rail = {"a": 0.1, "b": None, "verdict_a": "warn", "verdict_b": "normal"}
+    figures = dict.fromkeys(("success", "greedy", "tokens", "characters"), figure)
+    return {"mean": figures, "guard_rails": {"truncated": rail}}
+
+
+def row(seed: int, gap: float) -> dict[str, Any]:
+    figures = {"steps": 290, "pairs": 3000, "epochs": 3.1, "margin": 0.5, "tokens": 70_000}
+    return {
+        "stage": "main",
+        "seed": seed,
+        "grpo": {"0.001": {"steps": 290, "tokens": 60_000, "against_start": compared(gap)}},
+        "dpo": {"0.0001": {**figures, "against_start": compared(0.0)}},
+        "grpo_against_dpo": compared(gap),
+        "seconds": 200,
+    }
+
+
+@pytest.mark.parametrize(
+    ("gaps", "words"),
+    [
+        ([0.05, 0.06, 0.04], "confirmed"),
+        ([-0.05, -0.06, -0.04], "contradicted"),
+        ([0.05, -0.06, 0.04], "not decided"),
+    ],
+)
+def test_the_page_says_what_the_seeds_say(gaps: list[float], words: str) -> None:
+    blocks = render([row(100 + place, gap) for place, gap in enumerate(gaps)])
+    assert f"The claim is {words}" in blocks["methods"]
+    page = fill(PAGE.read_text("utf-8"), blocks, "dpo")
+    assert "| `truncated` | 0.100 | – | 3 | 0 |" in page
+    assert "Not run." not in page.split("## Result")[1]
+
+
+def test_the_rate_that_development_chose_is_the_best_over_its_seeds() -> None:
+    def at(*gaps: float) -> dict[str, Any]:
+        rates = ("0.0002", "0.0006", "0.002")
+        return {
+            "grpo": {
+                rate: {"against_start": compared(gap)}
+                for rate, gap in zip(rates, gaps, strict=True)
+            }
+        }
+
+    rows = [at(0.0, 0.1, 0.3), at(0.0, 0.3, 0.0)]
+    assert best_rate(rows, "grpo", (2e-4, 6e-4, 2e-3)) == 6e-4
+    assert best_rate([at(0.1, 0.1, 0.0)], "grpo", (2e-4, 6e-4, 2e-3)) == 2e-4
+
+
+def test_a_page_is_written_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    place = tmp_path / "dpo.md"
+    place.write_text(PAGE.read_text("utf-8"), encoding="utf-8")
+    monkeypatch.setattr("tests.benchmarks.dpo_page.PAGE", place)
+    make_page([row(100, 0.1), row(101, 0.1)])
+    assert "confirmed" in place.read_text("utf-8")
