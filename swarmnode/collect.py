@@ -29,7 +29,7 @@ from swarmnode.selection.admission import (
     open_delivered,
     wanted_positions,
 )
-from swarmnode.selection.budget import Wanted, groups_of, within_budget
+from swarmnode.selection.budget import Preference, Wanted, groups_of, indifferent, within_budget
 from swarmnode.selection.pool import Pool
 from swarmnode.selection.quality import Quality
 from swarmnode.selection.remembered import Remembered
@@ -83,6 +83,7 @@ class Collector:
         remembered: Remembered | None = None,
         quality: Quality | None = None,
         notices: Notices | None = None,
+        prefers: Preference = indifferent,
     ) -> None:
         self._own_key = own_key
         self._rules = rules
@@ -94,6 +95,7 @@ class Collector:
         self._every_seconds = every_seconds
         self._discover_count = discover_count
         self._groups_per_look = groups_per_look
+        self._prefers = prefers
         self._completions_kept = completions_kept
         self._notices = notices or Notices()
         self._twins = Twins(own_key, own_instance)
@@ -163,6 +165,7 @@ class Collector:
             announced_bytes=BYTES_PER_LOOK,
             places=self._pool.places(),
             rng=self._rng,
+            prefers=self._prefers,
         )
         if left := groups_of(found) - groups_of(chosen):
             self.dropped[Reason.OVER_BUDGET] += left

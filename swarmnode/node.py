@@ -27,6 +27,7 @@ from swarmnode.scheduling.tasks import NodeScheduler, task_scheduler
 from swarmnode.scored import NodeRewards
 from swarmnode.selection.admission import AdmissionRules, Reason
 from swarmnode.selection.bounds import ExternalBounds
+from swarmnode.selection.budget import indifferent
 from swarmnode.selection.filters import Filter, draw_rule, load_filter
 from swarmnode.selection.pool import Pool
 from swarmnode.selection.quality import Quality
@@ -151,16 +152,16 @@ def build_node(settings: Settings, policy: RemotePolicy, around: Surroundings) -
     rewards = NodeRewards(around.scorer, around.clock, around.score_seconds, budget)
     publisher = _publisher(settings, around)
     own_past = OwnPast(pool)
+    scheduler = task_scheduler(settings.scheduling, list(around.levels), policy)
     incoming: Incoming
     match source:
         case "peers":
-            incoming = _collector(settings, around, rewards, pool, chosen_by)
+            incoming = _collector(settings, around, rewards, pool, chosen_by, scheduler)
         case "own_past":
             incoming = own_past
         case "reference_answers":
             incoming = _reference_answers(settings, around, rewards, pool)
     guard_rails = Rails(settings.guard_rails, around.levels)
-    scheduler = task_scheduler(settings.scheduling, list(around.levels), policy)
     parts = Parts(
         number=around.number,
         rounds=settings.rounds,
@@ -216,9 +217,18 @@ def _publisher(settings: Settings, around: Surroundings) -> Publisher:
 
 
 def _collector(
-    settings: Settings, around: Surroundings, rewards: NodeRewards, pool: Pool, chosen_by: Filter
+    settings: Settings,
+    around: Surroundings,
+    rewards: NodeRewards,
+    pool: Pool,
+    chosen_by: Filter,
+    scheduler: NodeScheduler,
 ) -> Collector:
     selection = settings.selection
+
+    def share(task: str) -> float:
+        return scheduler.shares.get(task, 0.0)
+
     return Collector(
         own_key=around.identity.public_key,
         rules=AdmissionRules(
@@ -243,6 +253,7 @@ def _collector(
         remembered=around.remembered,
         quality=around.quality,
         notices=around.notices,
+        prefers=share if settings.scheduling.steer_external else indifferent,
     )
 
 

@@ -216,7 +216,8 @@ class Scheduling(Section):
     steer_external: bool = False
     """Whether the shares of a node's questions also decide of which tasks the groups of peers are
     that it trains on: for each place a task is drawn by them, and `selection.filter` picks one of
-    its groups in the pool. Of a task that the pool has nothing of, the place goes to the others."""
+    its groups in the pool. Of a task that the pool has nothing of, the place goes to the others. Of
+    what a peer announces the rather what is wanted is fetched, though not more of anybody."""
 
     static_weights: tuple[float, ...] = ()
     """Shares of the domains in their order, of any sum. Empty: equal ones in a node, in proportion

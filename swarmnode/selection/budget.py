@@ -6,9 +6,10 @@ together what one of them would get there alone.
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from swarmnode.selection.places import Places
@@ -17,6 +18,15 @@ from swarmproto import Announcement
 AUTHORS = 4
 """A look takes from so many prefixes where there are as many, so that a round has as many to mix;
 and of one prefix from so many keys."""
+
+
+Preference = Callable[[str], float]
+"""By task, how much its groups are preferred to others of their bundle; at least 0."""
+
+
+def indifferent(_task: str) -> float:
+    """All alike."""
+    return 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +50,16 @@ def within_budget(
     announced_bytes: int,
     places: Places,
     rng: random.Random,
+    prefers: Preference = indifferent,
 ) -> list[Wanted]:
     """Bundles in random order, cut so that at most `groups` groups are fetched, for which there
     are `places`.
 
     No prefix's second bundle comes before another's first, and so for keys within a prefix: who
     announces much, or under many keys, gains nothing. None gives more at a time than its share
-    among AUTHORS. A bundle whose groups would exceed `announced_bytes`, by the mean size that it
-    announces, is left out.
+    among AUTHORS, and of its groups the rather those that `prefers` names, as they are announced. A
+    bundle whose groups would exceed `announced_bytes`, by the mean size that it announces, is left
+    out.
     """
     chosen: list[Wanted] = []
     shares = _shares(found, groups)
@@ -62,11 +74,28 @@ def within_budget(
         given = places.give(each.prefix, most)
         if given == 0:
             continue
-        kept = tuple(sorted(rng.sample(each.positions, given)))
+        kept = _some_of(each, given, prefers, rng)
         chosen.append(replace(each, positions=kept))
         groups -= given
         announced_bytes -= size * given // most
     return chosen
+
+
+def _some_of(
+    wanted: Wanted, count: int, prefers: Preference, rng: random.Random
+) -> tuple[int, ...]:
+    """So many positions, drawn one after the other in proportion to what is preferred.
+
+    As the largest ln(u) / weight (Efraimidis and Spirakis, 2006, algorithm A, in logarithms).
+    """
+    if prefers is indifferent:
+        return tuple(sorted(rng.sample(wanted.positions, count)))
+    groups = wanted.announcement.groups
+    keys: dict[int, float] = {}
+    for position in wanted.positions:
+        weight = prefers(groups[position].task)
+        keys[position] = math.log(1.0 - rng.random()) / weight if weight > 0.0 else -math.inf
+    return tuple(sorted(sorted(keys, key=lambda each: keys[each], reverse=True)[:count]))
 
 
 def _shares(found: Sequence[Wanted], groups: int) -> dict[str, int]:

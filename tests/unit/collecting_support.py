@@ -15,6 +15,7 @@ from swarmnode.keys import peer_id_of
 from swarmnode.network.transport import Delivered, TransportError
 from swarmnode.prefixes import own_prefix
 from swarmnode.selection.admission import AdmissionRules, Reason
+from swarmnode.selection.budget import Preference, indifferent
 from swarmnode.selection.pool import Pool
 from swarmnode.selection.quality import Quality
 from swarmnode.selection.remembered import Remembered
@@ -253,6 +254,7 @@ def scene(
     pool_groups: int = 100,
     completions_kept: int = 64,
     groups_per_look: int = 8,
+    prefers: Preference = indifferent,
     **rules: Any,
 ) -> Scene:
     """A collector with nothing around it yet; `rules` change RULES."""
@@ -273,6 +275,7 @@ def scene(
         every_seconds=1.0,
         discover_count=64,
         groups_per_look=groups_per_look,
+        prefers=prefers,
         completions_kept=completions_kept,
         standing=standing,
         remembered=remembered,

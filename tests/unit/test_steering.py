@@ -10,11 +10,9 @@ from dataclasses import replace
 
 import pytest
 
-from swarmnode.clock import SystemClock
 from swarmnode.config.rounds import Rounds
 from swarmnode.config.scheduling import Scheduling
 from swarmnode.config.selection import Selection
-from swarmnode.config.settings import load_settings
 from swarmnode.round import learn
 from swarmnode.scheduling.tasks import TaskScheduler
 from swarmnode.selection.bounds import ExternalBounds
@@ -22,8 +20,6 @@ from swarmnode.selection.filters import Filter, draw_uniformly, load_filter
 from swarmnode.selection.mix import select
 from swarmnode.selection.pool import Pool
 from swarmnode.selection.steering import Steered, Turns, steered_filter
-from swarmnode.sim.building import build_nodes, unchanged
-from swarmnode.sim.machine import Machine
 from swarmnode.types import Scored, Trained
 from tests.unit.learning_parts import Learner, learning_parts
 from tests.unit.made import scored
@@ -194,25 +190,6 @@ def test_a_round_is_steered_by_the_shares_its_own_questions_were_drawn_by_and_te
 def test_a_round_that_is_not_steered_tells_nothing_of_it() -> None:
     metrics = round_metrics(None, pool_of({"a": 3}))
     assert not any(name.startswith("steering/") for name in metrics)
-
-
-def test_a_node_is_steered_where_the_setting_says_so_by_the_shares_of_its_own_scheduler() -> None:
-    def steered(*assignments: str) -> Steered | None:
-        settings = load_settings(assignments=["simulation.nodes=1", *assignments])
-        fingerprints = dict.fromkeys(settings.tasks.pairs, bytes(32))
-        machine = Machine(settings, {})
-        ((node,), _) = build_nodes(settings, machine, SystemClock(), fingerprints, unchanged)
-        asyncio.run(node.scheduler.weights())
-        return node.parts.steered
-
-    assert steered() is None
-    shares = "scheduling.static_weights=[1,0,0,0,0,0]"
-    made = steered("scheduling.steer_external=true", "scheduling.kind=static", shares)
-    assert made is not None
-    made.begin(())
-    wanted = made.figures(())
-    first = load_settings().tasks.pairs[0][0]
-    assert wanted[f"steering/wanted/{first}"] == pytest.approx(0.9)
 
 
 def test_turns_without_a_taker_are_the_draw_rule_itself() -> None:
