@@ -134,6 +134,7 @@ def round_advantages(
     if len(names) > 1:
         shares = variance_shares(parts[:, own], rewards[:, own], settings)
         metrics = channel_metrics(names, rewards[:, local], shares, settings, floors)
+        metrics |= length_correlations(names, rewards[:, local], _lengths(groups)[local])
     credited = advantages(rewards[0], external, tasks, settings.external_baseline, "none") > 0.0
     return RoundAdvantages(values.where(live.unsqueeze(1), 0.0), credited, live, metrics, spread)
 
@@ -219,6 +220,48 @@ def channel_metrics(
             figures["floored"] = (within < floor).float().mean()
         metrics |= {f"channels/{figure}/{name}": float(value) for figure, value in figures.items()}
     return metrics
+
+
+def length_correlations(names: Sequence[str], rewards: Tensor, lengths: Tensor) -> dict[str, float]:
+    """How far each channel pays for length, in [-1, 1]; `lengths` is (groups, completions)."""
+    found = {}
+    for name, each in zip(names, rewards, strict=True):
+        value = rank_correlation(each, lengths)
+        if value is not None:
+            found[f"channels/length_correlation/{name}"] = value
+    return found
+
+
+def rank_correlation(values: Tensor, others: Tensor) -> float | None:
+    """Spearman's correlation within groups, both of (groups, completions), NaN where unknown.
+
+    Ranks are taken and centred in each group, so that differences between questions don't count.
+    None without a group in which both differ.
+    """
+    known = ~(values.isnan() | others.isnan())
+    ranks, further = (centred_ranks(each, known) for each in (values, others))
+    differing = ranks.any(dim=1) & further.any(dim=1)
+    if not differing.any():
+        return None
+    ranks, further = ranks[differing], further[differing]
+    return float((ranks * further).sum() / (ranks.square().sum() * further.square().sum()).sqrt())
+
+
+def centred_ranks(values: Tensor, known: Tensor) -> Tensor:
+    """Ranks within each group, equal values sharing theirs, minus the mean rank; 0 if unknown."""
+    one, other = values.unsqueeze(2), values.unsqueeze(1)
+    both = known.unsqueeze(2) & known.unsqueeze(1)
+    return (((one > other) & both).sum(dim=2) - ((one < other) & both).sum(dim=2)) / 2.0
+
+
+def _lengths(groups: Sequence[TrainingGroup]) -> Tensor:
+    """Tokens of each completion, (groups, widest group or 1), NaN where there is none."""
+    lengths = torch.full(reward_matrix(groups).shape, torch.nan)
+    for row, group in enumerate(groups):
+        lengths[row, : len(group.completions)] = torch.tensor(
+            [float(len(ids)) for ids in group.completions]
+        )
+    return lengths
 
 
 def _sum_of(parts: Tensor, rewards: Tensor) -> Tensor:

@@ -107,6 +107,9 @@ CHANNEL_METRICS: Mapping[str, str] = MappingProxyType(
         "channels/std": "Standard deviation over local completions.",
         "channels/advantage_share": "Its share of the variance of the advantages of "
         "live local groups. The shares add up to 1; a channel below 0 works against the others.",
+        "channels/length_correlation": "Spearman's correlation of what it pays with a completion's "
+        "tokens, ranked within each local group. Far from 0 it pays for long or short answers, "
+        "whatever else it means to.",
         "channels/floored": "Under `normalise_then_sum`: share of the local groups in "
         "which it differs by so little that its deviation is floored.",
         "channels/failed": "Completions, own and external, that a reward model or a reward of "

@@ -44,6 +44,8 @@ class Row(TypedDict):
     lost_negative: float | None
     model_share: float | None
     """The reward model's share of the advantages' variance, over the last fifth."""
+    model_length: float | None
+    """Rank correlation of its score with length within groups, over the first rounds."""
 
 
 def arm_of(run: HackingRun) -> str:
@@ -72,6 +74,7 @@ def row_of(run: HackingRun, rounds: Sequence[Round], exams: Mapping[int, Exam]) 
         clipped=_mean(rounds, "clip_ratio/region_mean"),
         lost_positive=_mean(rounds, "advantage_lost/positive"),
         lost_negative=_mean(rounds, "advantage_lost/negative"),
+        model_length=_mean(rounds[:USUAL_ROUNDS], "channels/length_correlation/reward_model"),
         model_share=_mean(fifth, "channels/advantage_share/reward_model"),
     )
 

@@ -116,13 +116,14 @@ def length(rows: Rows) -> str:
                 change(some, "tokens", lambda value: decimal(value, 1)),
                 change(some, "liked", lambda value: decimal(value, 1)),
                 change(some, "worth", percent),
+                of_known([row["model_length"] for row in some], decimal),
                 of_known([row["model_share"] for row in some], percent),
                 of_known([row["entropy"] for row in some], decimal),
                 *warned(some, EXPECTED["length"]),
             )
         )
-    head = ("arm", "tokens", "reward model's score", "worth, %", "its share of the advantage, %")
-    rails = ("entropy", "`length` warned", "entropy then")
+    head = ("arm", "tokens", "reward model's score", "worth, %", "score with length")
+    rails = ("share of the advantage, %", "entropy", "`length` warned", "entropy then")
     return f"{table((*head, *rails), lines)}\n\n{seeds_of(rows)}"
 
 

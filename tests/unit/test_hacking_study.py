@@ -189,6 +189,8 @@ def test_short_runs_of_the_second_case_go_through_the_whole_machinery(tmp_path: 
         assert found["rounds"] == [0, 2]
         assert set(found["exams"]) == {"success", "tokens", "liked", "worth"}
         shares[arm] = found["model_share"] or 0.0
+        # The reward model pays for brevity from the first round, before any answer is shorter.
+        assert (found["model_length"] or 0.0) < -0.3
     # Summed, what varies most is nearly all that is learned; normalised by itself, it isn't.
     assert shares["summed"] > 0.9 > shares["gdpo, smooth"]
     assert set(arms) < set(ARMS)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import scipy.stats
 import torch
 
 from swarmnode.config.training import Training
@@ -18,6 +19,7 @@ from swarmnode.training.channels import (
     SPREAD_MEMORY,
     ChannelSpread,
     channel_matrices,
+    rank_correlation,
     round_advantages,
 )
 from swarmnode.training.plan import plan_round
@@ -189,8 +191,11 @@ def test_the_shares_of_the_advantages_variance_add_up_and_follow_the_weights() -
         assert alone["channels/advantage_share/accuracy"] == pytest.approx(1.0)
         more = round_advantages(LIVE, settings, {"accuracy": 1.0, "length": 4.0}).metrics
         assert more["channels/advantage_share/length"] > shares[1]
-    assert set(figures) == {f"{figure}/{name}" for figure in CHANNEL_METRICS for name in TWO}
+    # What reward models failed at is counted where they score.
+    made = CHANNEL_METRICS.keys() - {"channels/failed", "channels/too_long"}
+    assert set(figures) == {f"{figure}/{name}" for figure in made for name in TWO}
     assert figures["channels/mean/accuracy"] == pytest.approx(3 / 12)
+    assert "channels/length_correlation/accuracy" in figures
     assert figures["channels/std/length"] == pytest.approx(
         float(torch.tensor([one.further_channels["length"] for one in (*LIVE, DEAD)]).std())
     )
@@ -237,3 +242,17 @@ def test_a_trainer_that_is_restored_goes_on_with_the_channels_running_deviation(
     assert reports[0]["channels/floored/length"] > 0.0
     assert torch.equal(model.vector(), twin.vector())
     assert resumed.state_dict()["channel_spread"] == trainer.state_dict()["channel_spread"]
+
+
+def test_what_a_channel_pays_for_length_is_seen_within_groups_alone() -> None:
+    nan = torch.nan
+    lengths = torch.tensor([[1.0, 2.0, 3.0, nan], [11.0, 12.0, 12.0, 10.0]])
+    short = torch.tensor([[0.9, 0.8, 0.1, nan], [5.0, 2.0, 2.0, 7.0]])
+    assert rank_correlation(short, lengths) == pytest.approx(-1.0)
+    assert rank_correlation(-short, lengths) == pytest.approx(1.0)
+    # Longer questions that are paid better say nothing of lengths within their groups.
+    by_question = torch.tensor([[1.0, 1.0, 1.0, nan], [2.0, 2.0, 2.0, 2.0]])
+    assert rank_correlation(by_question, lengths) is None
+    unknown = torch.tensor([[nan, nan, nan, nan], [5.0, nan, 2.0, 1.0]])
+    expected = scipy.stats.spearmanr([5.0, 2.0, 1.0], [11.0, 12.0, 10.0]).statistic
+    assert rank_correlation(unknown, lengths) == pytest.approx(expected)
