@@ -68,6 +68,10 @@ class HostedGenerator:
             raise ValueError("the trainer has published no weights yet")
         return {"version": self._have, "taken": taken is not None}
 
+    def close(self) -> None:
+        """Let go of the weights that are shared."""
+        self._weights.close()
+
     def sample(
         self, prompts: Sequence[str], completions: int, tasks: Sequence[str] = ()
     ) -> list[list[list[Any]]]:

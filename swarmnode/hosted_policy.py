@@ -212,6 +212,10 @@ class HostedPolicy:
         """Hand the weights as they are to the generators, under that number. WeightsError."""
         return self._weights.publish(version)
 
+    def close(self) -> None:
+        """Take back the weights that are shared."""
+        self._weights.close()
+
     def weights(self) -> Sequence[float]:
         """The scheduler's shares of the tasks in the next round."""
         return self._scheduled().weights()

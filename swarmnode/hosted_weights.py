@@ -35,3 +35,9 @@ class PublishedWeights:
         out, sent = self._door
         done = out.publish(version, sent.tensors.items())
         return {"bytes": done.bytes, "seconds": done.seconds, "checksum": done.checksum}
+
+    def close(self) -> None:
+        """Take back what is shared: nobody can have it after."""
+        if self._door is not None:
+            self._door[0].close()
+            self._door = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -197,13 +198,28 @@ class Life:
 
     async def _round(self, number: int) -> RoundReport:
         if self._split is None:
-            report = await run_round(self._node.parts, number, self._seen)
+            report = await self._timed_round(number)
         else:
             report = await self._split.round(number, self._seen)
         if number % self._plan.settings.evaluation.every_rounds and number != self._plan.rounds:
             return report
         evaluation = await self._examiner.examine(self._node.policy, self._clock, lambda: 0.0)
         return self._node.examined(report, evaluation)
+
+    async def _timed_round(self, number: int) -> RoundReport:
+        begun = answered = self._clock.now()
+
+        def seen(local: Sequence[Scored]) -> None:
+            nonlocal answered
+            answered = self._clock.now()
+            self._seen(local)
+
+        report = await run_round(self._node.parts, number, seen)
+        seconds = {
+            "seconds/produce": answered - begun,
+            "seconds/learn": self._clock.now() - answered,
+        }
+        return replace(report, metrics={**report.metrics, **seconds})
 
     def _seen(self, local: Sequence[Scored]) -> None:
         self._samples.look(local, self._clock.now())

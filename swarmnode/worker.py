@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -49,6 +50,12 @@ def _estimate(order: dict[str, Any], shelf: Shelf) -> Estimate:
     return replace(wanted, reward_models=judges.weights, judging=judges.judging)
 
 
+def _to_sample(order: dict[str, Any]) -> Estimate:
+    """The same of a policy that only samples."""
+    trained = _estimate({**order, "channels": {}}, {})
+    return replace(trained, reference=0, optimizer=0, training=0)
+
+
 def _check_fits(order: dict[str, Any], wanted: Estimate, earlier: Sequence[Estimate]) -> None:
     settings = PolicySettings.model_validate(order["policy"])
     device = choose_device(settings.device)
@@ -57,8 +64,12 @@ def _check_fits(order: dict[str, Any], wanted: Estimate, earlier: Sequence[Estim
     check_fits(wanted, earlier, in_use, available_bytes(device), limit)
 
 
-def handlers() -> Handlers:
-    """The host's methods over its policies, by the daemon's numbers."""
+def handlers(leaving: ExitStack | None = None) -> Handlers:
+    """The host's methods over its policies, by the daemon's numbers.
+
+    `leaving` is told what is to be done when the host ends in order.
+    """
+    at_the_end = leaving or ExitStack()
     policies: dict[int, HostedPolicy] = {}
     generators: dict[int, HostedGenerator] = {}
     estimates: dict[int, Estimate] = {}
@@ -73,11 +84,14 @@ def handlers() -> Handlers:
             estimates[number] = wanted
             memory = {"memory_bytes": wanted.total}
         made = policies[number] = HostedPolicy(order, shelf)
+        at_the_end.callback(made.close)
         figures = made.figures()
         return {**figures, "figures": {**figures["figures"], **memory}}
 
     def create_generator(order: dict[str, Any]) -> dict[str, Any]:
+        _check_fits(order, _to_sample(order), [])
         made = generators[order["number"]] = HostedGenerator(order)
+        at_the_end.callback(made.close)
         return made.figures()
 
     def preflight(order: dict[str, Any]) -> dict[str, Any]:
@@ -121,4 +135,5 @@ if __name__ == "__main__":
     # The daemon's terminal is for what the user wants to know.
     disable_progress_bar()
     torch.set_num_threads(computing_threads(os.environ))
-    serve(handlers(), inherited_socket(sys.argv[1:]))
+    with ExitStack() as leaving:
+        serve(handlers(leaving), inherited_socket(sys.argv[1:]))

@@ -109,6 +109,9 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "unscored/scorer_slow": "Own groups that the scorer did not judge in time, whatever their "
         "text; score 0.",
         "unscored/unscorable": "Own groups whose verifier failed; score 0.",
+        "seconds/produce": "Of a daemon's round under `policy.mode` = `sync`: seconds until its "
+        "own groups were answered, scored and shared.",
+        "seconds/learn": "The rest of it, evaluation apart.",
         "split/lag_mean": "Mean of how many versions of the policy the round's own groups were "
         "behind when they were trained on; of `policy.mode` = `split`, as all of split/.",
         "split/lag_max": "The same of the stalest one.",
@@ -116,6 +119,10 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "split/queue_groups": "Finished groups that went on waiting when the round took its own.",
         "split/version": "The number under which the weights after the round went out. It never "
         "goes back, as the count of optimizer steps does where the trainer is lost.",
+        "split/round_seconds": "Seconds of a round of training, without waiting, over about the "
+        "last eight.",
+        "split/group_seconds": "Seconds that a generator needs for a group, over about its last "
+        "eight batches; mean over those that have delivered.",
         "split/trainer_idle_share": "Share of its time, over about the last eight rounds, that "
         "the trainer waited for groups.",
         "split/generator_idle_share": "Share of their time, over about the last eight batches, "

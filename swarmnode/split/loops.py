@@ -277,8 +277,11 @@ class Split:
     def _paces(self) -> Mapping[str, float]:
         """What both sides did since the start, and lately."""
         idle = [generator.pace.idle_share for generator in self.generators]
+        each = [one.pace.unit_seconds for one in self.generators if one.pace.unit_seconds]
         return {
             _VERSION: self.versions.newest,
+            "split/round_seconds": self.trainer_pace.unit_seconds or 0.0,
+            "split/group_seconds": sum(each) / max(1, len(each)),
             "split/trainer_idle_share": self.trainer_pace.idle_share,
             "split/generator_idle_share": sum(idle) / len(idle),
             "split/generated_groups": self.queue.put_in,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,25 +21,39 @@ def ordered(home: Path, **changes: Any) -> dict[str, Any]:
     return order(**changes) | {"weights_home": str(home)}
 
 
+Closing = Callable[[Any], Any]
+
+
+@pytest.fixture
+def closed(home: Path) -> Iterator[Closing]:
+    """What is passed through it ends with the test."""
+    with ExitStack() as stack:
+
+        def remembered(hosted: Any) -> Any:
+            stack.callback(hosted.close)
+            return hosted
+
+        yield remembered
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path
-    # Both ends are the test's own process, which does not end with it.
-    place = place_of(tmp_path, os.getuid())
-    for each in place.iterdir() if place.exists() else ():
-        each.unlink()
+    assert not place_of(tmp_path, os.getuid()).exists(), "the test left shared memory behind"
 
 
 def weights_of(policy: HostedPolicy | HostedGenerator) -> dict[str, torch.Tensor]:
     return {name: one.clone() for name, one in policy._policy.saved_tensors().items()}
 
 
-def test_it_has_the_trainers_weights_and_answers_as_the_trainer_would(home: Path) -> None:
-    trainer = HostedPolicy(ordered(home))
+def test_it_has_the_trainers_weights_and_answers_as_the_trainer_would(
+    home: Path, closed: Closing
+) -> None:
+    trainer = closed(HostedPolicy(ordered(home)))
     trainer.train([recorded(1)])
     trainer.publish_weights(1)
     # Another seed of the start: nothing of that is left.
-    generator = HostedGenerator(ordered(home) | {"shared_seed": 2})
+    generator = closed(HostedGenerator(ordered(home) | {"shared_seed": 2}))
     assert generator.take_weights() == {"version": 1, "taken": True}
     assert generator.take_weights() == {"version": 1, "taken": False}
     for name, one in weights_of(trainer).items():
@@ -53,8 +68,10 @@ def test_it_has_the_trainers_weights_and_answers_as_the_trainer_would(home: Path
     )
 
 
-def test_it_trains_nothing_and_samples_nothing_before_it_has_weights(home: Path) -> None:
-    generator = HostedGenerator(ordered(home))
+def test_it_trains_nothing_and_samples_nothing_before_it_has_weights(
+    home: Path, closed: Closing
+) -> None:
+    generator = closed(HostedGenerator(ordered(home)))
     assert not any(one.requires_grad for one in generator._policy.parameters())
     with pytest.raises(ValueError, match="must be taken"):
         generator.sample(PROMPTS, 4)
@@ -63,9 +80,9 @@ def test_it_trains_nothing_and_samples_nothing_before_it_has_weights(home: Path)
 
 
 def test_own_samples_of_a_policy_that_moved_on_are_weighed_by_what_sampled_them(
-    home: Path,
+    home: Path, closed: Closing
 ) -> None:
-    trainer = HostedPolicy(ordered(home))
+    trainer = closed(HostedPolicy(ordered(home)))
     groups = trainer.generate(PROMPTS[:1], 8)
     # As if their sampler had found each token half as likely as it was.
     told = {
@@ -86,13 +103,13 @@ def test_own_samples_of_a_policy_that_moved_on_are_weighed_by_what_sampled_them(
     assert alone.train([told])["treatments"][0][0] == "none"
 
 
-def test_a_checkpoint_goes_on_in_either_mode(home: Path) -> None:
+def test_a_checkpoint_goes_on_in_either_mode(home: Path, closed: Closing) -> None:
     together = HostedPolicy(order())
     together.train([recorded(1)])
     together.save(str(home / "checkpoints"), {"round": 1})
     split = ordered(home)
     split["policy"] = {**split["policy"], "mode": "split", "generators": 3, "max_policy_lag": 1}
-    apart = HostedPolicy(split)
+    apart = closed(HostedPolicy(split))
     found = apart.restore(str(home / "checkpoints"))["restored"]
     assert found["version"] == 2
     assert all(

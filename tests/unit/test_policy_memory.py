@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -136,6 +137,29 @@ def test_a_host_refuses_before_it_reads_weights(monkeypatch: pytest.MonkeyPatch)
     for method in ("create", "preflight"):
         with pytest.raises(Refusal, match="may need"):
             serving[method](asked)
+
+
+def test_a_generator_is_held_against_what_it_samples_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Made:
+        def __init__(self, _order: object) -> None: ...
+        def figures(self) -> str:
+            return "made"
+
+        def close(self) -> None: ...
+
+    serving, settings = handlers(), PolicySettings(tiny=TinySettings(width=512, layers=16))
+    monkeypatch.setattr("swarmnode.worker.HostedGenerator", Made)
+    whole = estimated_memory(settings, Training(), Rounds(), None).total
+
+    def asked(limit_mib: int) -> dict[str, Any]:
+        policy = settings.model_copy(update={"memory_limit_mib": limit_mib}).model_dump()
+        return order() | {"policy": policy, "number": 0, "rounds": Rounds().model_dump()}
+
+    # One that trains doesn't fit by a hair.
+    assert serving["create_generator"](asked((whole >> 20) - 1)) == "made"
+    for method, limit in (("create", (whole >> 20) - 1), ("create_generator", 300)):
+        with pytest.raises(Refusal, match="may need"):
+            serving[method](asked(limit))
 
 
 def test_the_estimate_of_a_folder_needs_no_weights_in_memory(tmp_path: Path) -> None:
