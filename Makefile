@@ -48,7 +48,7 @@ fuzz: $(STAMP)
 	@$(BIN)/python -m tests.fuzz.run --together $(TEST_WORKERS) $(ARGUMENTS)
 
 bench: $(STAMP)
-	@test -n "$(NAME)" || { echo "make bench needs NAME=engine, NAME=round, NAME=tasks, NAME=scorer, NAME=sharing, NAME=network, NAME=learning, NAME=scheduling_toy, NAME=mixing, NAME=scheduling, NAME=attacks, NAME=log_prob_gate, NAME=gated_sharing, NAME=mismatch, NAME=hacking, NAME=phase_memory or NAME=dpo"; exit 2; }
+	@test -n "$(NAME)" || { echo "make bench needs NAME=engine, NAME=round, NAME=tasks, NAME=scorer, NAME=sharing, NAME=network, NAME=learning, NAME=scheduling_toy, NAME=mixing, NAME=scheduling, NAME=attacks, NAME=log_prob_gate, NAME=gated_sharing, NAME=mismatch, NAME=hacking, NAME=phase_memory, NAME=dpo or NAME=weight_sync"; exit 2; }
 	@$(BIN)/python -m tests.benchmarks.$(or $(BENCH_$(NAME)),$(NAME)) $(ARGUMENTS)
 
 docs: $(STAMP)

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from swarmnode.config.base import Section
+from swarmnode.config.weights import WeightSync
 
 PositiveInt = Annotated[int, Field(ge=1)]
 Device = Literal["auto", "cpu", "mps", "cuda"]
@@ -150,6 +151,8 @@ class PolicySettings(Section):
     follow from the node's key. A simulation has its own setting for all its nodes."""
     lora: LoraSettings = LoraSettings()
     """Training a low-rank adapter instead of all weights."""
+    weights: WeightSync = WeightSync()
+    """How a trainer's weights get to generators in other processes."""
     tiny: TinySettings = TinySettings()
     """The shape of `tiny`."""
     warm_start: WarmStartSettings = WarmStartSettings()

@@ -72,6 +72,11 @@ class BroadcastOut:
         """Where generators find it."""
         return self._meeting.address
 
+    @property
+    def buffer_bytes(self) -> int:
+        """The size of each buffer, on both sides."""
+        return len(self._buffers[0])
+
     def publish(self, version: int, tensors: Iterable[tuple[str, Tensor]]) -> Published:
         """Wait for all generators, then stream to them. See WeightsOut.
 
@@ -82,14 +87,13 @@ class BroadcastOut:
         if version <= self._version:
             raise ValueError(f"version {version} after {self._version}")
         self._version, self._attempt = version, self._attempt + 1
-        size = len(self._buffers[0])
         offer = Offer(
             version,
             self._life,
             self._attempt,
             self._group_number,
             self._generators + 1,
-            size,
+            self.buffer_bytes,
             self._verify,
         )
         whole = Checksum()
@@ -124,7 +128,7 @@ class BroadcastOut:
             if text is None:
                 raise WeightsError(
                     f"generator {rank} didn't {doing} for version {offer.version} within "
-                    f"{self.address.timeout_seconds:g} s (weights.timeout_seconds)"
+                    f"{self.address.timeout_seconds:g} s (policy.weights.timeout_seconds)"
                 )
             if text != OK:
                 failure = WeightsMismatch if what == "ready" else WeightsError

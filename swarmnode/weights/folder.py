@@ -207,6 +207,6 @@ def _pieces(file: BufferedReader, plan: Plan) -> Iterator[tuple[Entry, int, Tens
 
 def _unusable(folder: Path, error: OSError) -> WeightsError:
     return WeightsError(
-        f"{folder} can't carry weights ({error.strerror}); make room there, or set weights.folder "
-        "to another one"
+        f"{folder} can't carry weights ({error.strerror}); make room there, or set "
+        "policy.weights.folder to another one"
     )

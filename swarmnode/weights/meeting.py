@@ -101,7 +101,7 @@ class Meeting:
         except (OSError, RuntimeError) as error:
             doing = "can't be served" if serve else "is not answering"
             raise WeightsError(
-                f"the trainer's weights.address {address} {doing} ({first_line(error)})"
+                f"the trainer's policy.weights.address {address} {doing} ({first_line(error)})"
             ) from error
 
     def tell(self, key: str, text: str) -> None:
@@ -150,7 +150,7 @@ class Meeting:
             yield
         except RuntimeError as error:
             raise WeightsError(
-                f"the trainer's weights.address {self.address} is gone ({first_line(error)})"
+                f"the trainer's policy.weights.address {self.address} is gone ({first_line(error)})"
             ) from error
 
     def _own_host(self) -> str:

@@ -42,8 +42,8 @@ def enter(place: Path, *, as_writer: bool) -> LockedFile:
             lock = LockedFile(place / (_WRITER if as_writer else _READERS))
     except OSError as error:
         raise WeightsError(
-            f"{place} can't hold weights ({error.strerror}); set weights.channel=folder and "
-            "weights.folder"
+            f"{place} can't hold weights ({error.strerror}); set policy.weights.channel=folder and "
+            "policy.weights.folder"
         ) from error
     if lock.lock(shared=not as_writer):
         return lock

@@ -112,7 +112,7 @@ class SharedMemoryOut:
             raise WeightsError(
                 f"{self._place} has no room for {size >> 20} MiB of weights ({error.strerror}): "
                 "two copies of them must fit; enlarge it (docker run --shm-size), or set "
-                "weights.channel=folder"
+                "policy.weights.channel=folder"
             ) from error
         self._buffers[self._turn] = buffer
         buffer.file.lock(shared=False)

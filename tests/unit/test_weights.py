@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
@@ -10,10 +11,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from pydantic import ValidationError
 from safetensors import safe_open
 from torch import Tensor, nn
 
+from swarmnode.config.weights import WeightSync
 from swarmnode.paths import shared_memory_folder
+from swarmnode.weights import places
+from swarmnode.weights.broadcast import BroadcastOut
 from swarmnode.weights.channel import (
     WeightsDamaged,
     WeightsError,
@@ -22,6 +27,7 @@ from swarmnode.weights.channel import (
 )
 from swarmnode.weights.folder import FolderIn, FolderOut
 from swarmnode.weights.locks import LockedFile
+from swarmnode.weights.opening import open_in, open_out
 from swarmnode.weights.plan import Plan
 from swarmnode.weights.selected import selected
 from swarmnode.weights.shared_memory import SharedMemoryIn, SharedMemoryOut
@@ -262,7 +268,7 @@ def test_a_second_writer_and_a_place_open_to_others_are_refused(place: Path) -> 
 def test_no_room_in_memory_is_an_error_and_no_signal(place: Path) -> None:
     huge = {"huge": torch.empty(1 << 38, device="meta")}
     out = SharedMemoryOut(place, Plan.of(huge))
-    with pytest.raises(WeightsError, match=r"has no room .* weights.channel=folder"):
+    with pytest.raises(WeightsError, match=r"has no room .* policy.weights.channel=folder"):
         out.publish(0, huge.items())
     out.close()
 
@@ -348,3 +354,46 @@ def test_what_current_says_must_be_what_the_buffer_holds(place: Path) -> None:
         taking.newest()
     taking.close()
     out.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "out", "into"),
+    [
+        (WeightSync(), SharedMemoryOut, SharedMemoryIn),
+        (WeightSync(channel="folder"), FolderOut, FolderIn),
+        (WeightSync(channel="broadcast", address="127.0.0.1:0"), BroadcastOut, None),
+    ],
+)
+def test_the_settings_name_the_channel(
+    settings: WeightSync,
+    out: type,
+    into: type | None,
+    tmp_path: Path,
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(places, "shared_memory_folder", lambda _user: place.parent)
+    user = os.getuid()
+    opened = open_out(settings, tmp_path, user, Plan.of(uniform(0)), generators=2)
+    assert type(opened) is out
+    if into is not None:
+        taking = open_in(settings, tmp_path, user, base="", rank=1)
+        assert type(taking) is into
+        opened.publish(0, uniform(0).items())
+        assert taking.newest() == 0, "both ends are in the same place"
+        taking.close()
+    opened.close()
+
+
+def test_buffers_and_waits_are_as_set() -> None:
+    settings = WeightSync(
+        channel="broadcast", address="127.0.0.1:0", buffer_mib=1, timeout_seconds=0.25
+    )
+    huge = Plan.of({"huge": torch.empty(1 << 28, device="meta")})
+    opened = open_out(settings, Path("unused"), 0, huge, generators=1)
+    assert isinstance(opened, BroadcastOut)
+    assert opened.address.timeout_seconds == 0.25
+    assert opened.buffer_bytes == 1 << 20
+    opened.close()
+    with pytest.raises(ValidationError, match="address"):
+        WeightSync(address="no port")
