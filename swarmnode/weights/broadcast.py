@@ -3,6 +3,7 @@
 The trainer is rank 0, its generators are the ranks after it. Parameters are streamed (stream.py)
 through two buffers that take turns: while one is on its way, the other is filled, or emptied into
 its places. So each side needs two buffers and one parameter beside its model, whatever its size.
+Large parameters that are in memory anyway need no packing: gloo sends them from where they lie.
 
 Unlike the other channels this one needs everybody at once: `publish` waits for all generators to
 come to the end of a batch, up to the timeout, and nothing can be taken between two publications. A
@@ -34,9 +35,12 @@ from swarmnode.weights.checksum import Checksum
 from swarmnode.weights.layout import LENGTH_BYTES, Stamp
 from swarmnode.weights.meeting import Address, Group, Meeting, Offer, first_line
 from swarmnode.weights.plan import Plan
+from swarmnode.weights.stream import Span
 
 OK, GO = "ok", "go"
 DEFAULT_BUFFER_BYTES = 1 << 30
+_DIRECT_BYTES = 2 << 20
+"""From here on a broadcast of its own costs less than a copy on either side."""
 
 
 class BroadcastOut:
@@ -51,11 +55,13 @@ class BroadcastOut:
         device: torch.device | str = "cpu",
         buffer_bytes: int = DEFAULT_BUFFER_BYTES,
         verify: bool = True,
+        gathered: bool = False,
     ) -> None:
         """Serve the address (port 0 is any that is free). `generators` take part in every update.
 
-        `verify` sums up all bytes on both sides, for which CUDA copies them to memory. Raises
-        WeightsError.
+        `verify` sums up all bytes on both sides, for which CUDA copies them to memory. Tensors that
+        are `gathered` for each publication are let go of as soon as they are packed; others may be
+        sent from where they lie. Raises WeightsError.
         """
         self._meeting = Meeting(address, serve=True)
         self._generators, self._plan = generators, plan
@@ -63,6 +69,7 @@ class BroadcastOut:
         self._life = secrets.token_hex(8)
         self._version, self._attempt, self._group_number = -1, 0, 0
         self._group: Group | None = None
+        self._direct = 0 if gathered or self._device.type != "cpu" else _DIRECT_BYTES
         size = stream.buffer_bytes(plan, buffer_bytes)
         self._buffers = [_buffer(size, self._device) for _ in range(2)]
         self._meeting.tell("plan", layout.encoded(plan, Stamp(0)).decode("latin-1"))
@@ -94,6 +101,7 @@ class BroadcastOut:
             self._group_number,
             self._generators + 1,
             self.buffer_bytes,
+            self._direct,
             self._verify,
         )
         whole = Checksum()
@@ -138,15 +146,25 @@ class BroadcastOut:
         if self._group is None:
             self._group = self._meeting.group(offer, 0, self._device)
         earlier: Work | None = None
-        for piece in stream.packed(self._plan, tensors, self._buffers):
-            sending = _broadcast(self._group, piece)
-            if self._verify:
-                whole.add(piece)
+        seen = self._summed(tensors, whole) if self._verify else tensors
+        for part in stream.packed(self._plan, seen, self._buffers, self._direct):
+            sending = _broadcast(self._group, part)
+            del part  # it may be a tensor
             if earlier is not None:
                 earlier.wait()  # its buffer is filled next
             earlier = sending
         if earlier is not None:
             earlier.wait()
+
+    def _summed(
+        self, tensors: Iterable[tuple[str, Tensor]], whole: Checksum
+    ) -> Iterator[tuple[str, Tensor]]:
+        """Pass tensors on, summed up in the plan's order; holds none while the next is made."""
+        source = iter(tensors)
+        while (pair := next(source, None)) is not None:
+            whole.add(pair[1])
+            yield pair
+            del pair
 
     def _give_up(self, offer: Offer) -> None:
         """Let nobody wait for this offer, and begin the next with a new group."""
@@ -227,13 +245,13 @@ class BroadcastIn:
 
     def _receive(self, offer: Offer, plan: Plan, into: Tensors, whole: Checksum) -> str:
         """Fill the tensors; return the checksum. WeightsError if none is filled, WeightsTorn."""
-        unpacking, filled = stream.Unpacking(plan, into), False
+        filled = False
         try:
-            for piece in self._pieces(offer, plan):
+            for _ in self._filled(offer, plan, into):
                 filled = self._torn = True
-                unpacking.put(piece)
-                if offer.verified:
-                    whole.add(piece)
+            if offer.verified:
+                for entry in plan.entries:
+                    whole.add(into[entry.name])
             (sent,) = self._meeting.wait([offer.key("checksum")])
         except (RuntimeError, WeightsError) as error:
             failure = WeightsTorn if filled else WeightsError
@@ -247,18 +265,27 @@ class BroadcastIn:
             )
         return found
 
-    def _pieces(self, offer: Offer, plan: Plan) -> Iterator[Tensor]:
-        """Receive the stream's buffers; one is on its way while the one before is looked at."""
-        sizes = stream.piece_sizes(plan, offer.buffer_bytes)
+    def _filled(self, offer: Offer, plan: Plan, into: Tensors) -> Iterator[None]:
+        """Receive the stream, a part on its way while the one before is unpacked; yields after
+        each that has changed the tensors."""
         if not self._buffers or len(self._buffers[0]) != offer.buffer_bytes:
             self._buffers = [_buffer(offer.buffer_bytes, self._device) for _ in range(2)]
-        group = self._joined(offer)
-        parts = [self._buffers[turn % 2][:size] for turn, size in enumerate(sizes)]
-        coming = [_broadcast(group, part) for part in parts[:1]]
-        for turn, part in enumerate(parts):
-            coming.pop().wait()
-            coming += [_broadcast(group, following) for following in parts[turn + 1 : turn + 2]]
-            yield part
+        group, direct = self._joined(offer), offer.direct_bytes
+        landing = stream.Landing(into, self._buffers, direct)
+        earlier: tuple[list[Span], Tensor, Work] | None = None
+        for part in stream.parts(plan, offer.buffer_bytes, direct):
+            if earlier is not None:
+                earlier[2].wait()
+            memory = landing.memory(part)
+            coming = _broadcast(group, memory)
+            if earlier is not None:
+                landing.unpack(*earlier[:2])
+            yield
+            earlier = part, memory, coming
+        if earlier is not None:
+            earlier[2].wait()
+            landing.unpack(*earlier[:2])
+            yield
 
     def _joined(self, offer: Offer) -> Group:
         """The processes of the offer: those of the one before, unless they broke up."""

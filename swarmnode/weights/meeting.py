@@ -66,6 +66,8 @@ class Offer:
     processes: int
     """Those in the group: the trainer and its generators."""
     buffer_bytes: int
+    direct_bytes: int
+    """Tensors from this size on are sent from where they lie (stream.py)."""
     verified: bool
     """Whether there will be a checksum."""
 

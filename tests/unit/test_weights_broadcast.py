@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -46,26 +46,47 @@ def waited_for(taking: WeightsIn, into: dict[str, Tensor], have: int = -1) -> Ta
     return taken
 
 
+@pytest.mark.parametrize("direct", [0, 1, 40, 400])
 @pytest.mark.parametrize("size", [1, 3, 7, 64, 10_000])
-def test_a_stream_is_the_tensors_bytes_whatever_the_buffers_size(size: int) -> None:
+def test_a_stream_is_the_tensors_bytes_whatever_is_set(size: int, direct: int) -> None:
     sent, plan = mixed(), Plan.of(mixed())
     into = blank(sent)
-    unpacking = stream.Unpacking(plan, into)
-    buffers = [torch.zeros(size, dtype=torch.uint8) for _ in range(2)]
-    found, last = [], None
-    for piece in stream.packed(plan, sent.items(), buffers):
-        assert piece.data_ptr() != last, "a buffer is filled while it may still be on its way"
-        last = piece.data_ptr()
-        found.append(len(piece))
-        unpacking.put(piece)
+    into["wide"] = torch.zeros(11, 7).t()
+    ours, theirs = ([torch.zeros(size, dtype=torch.uint8) for _ in range(2)] for _ in range(2))
+    landing, last, own = stream.Landing(into, theirs, direct), None, 0
+    stream_sent = stream.packed(plan, sent.items(), ours, direct)
+    for part, data in zip(stream.parts(plan, size, direct), stream_sent, strict=True):
+        memory = landing.memory(part)
+        for buffers, used in ((ours, data), (theirs, memory)):
+            if used.data_ptr() in {one.data_ptr() for one in buffers}:
+                assert used.data_ptr() != last, "a buffer is used while it may be on its way"
+        last = data.data_ptr()
+        own += memory.data_ptr() in {one.data_ptr() for one in into.values()}
+        memory.copy_(data)
+        landing.unpack(part, memory)
     assert all(torch.equal(into[name], sent[name]) for name in sent)
-    assert found == stream.piece_sizes(plan, size)
+    assert (own > 0) == (direct in (1, 40)), "large ones were to be received where they belong"
 
 
 def test_a_stream_holds_one_parameter_at_a_time_and_two_buffers() -> None:
     tensors = {f"weight-{i}": torch.full((100, 100), float(i)) for i in range(5)}
     buffers = [torch.zeros(1000, dtype=torch.uint8) for _ in range(2)]
-    assert sum(map(len, stream.packed(Plan.of(tensors), gathering(tensors), buffers))) == 200_000
+    parts = stream.packed(Plan.of(tensors), gathering(tensors), buffers, 0)
+    assert sum(map(len, parts)) == 200_000
+
+
+def test_a_trainer_that_gathers_holds_one_parameter_at_a_time() -> None:
+    tensors = {f"weight-{i}": torch.full((1000, 1000), float(i)) for i in range(4)}
+    address, plan = Address("127.0.0.1", 0, 20), Plan.of(tensors)
+    out = BroadcastOut(address, 1, plan, buffer_bytes=BUFFER_BYTES, gathered=True)
+    taking, into = BroadcastIn(out.address, 1), blank(tensors)
+    with ThreadPoolExecutor(1) as beside:
+        waiting = beside.submit(waited_for, taking, into)
+        out.publish(0, gathering(tensors))
+        waiting.result()
+    assert all(torch.equal(into[name], tensors[name]) for name in tensors)
+    taking.close()
+    out.close()
 
 
 def test_buffers_are_as_large_as_is_set_unless_the_stream_is_short() -> None:
@@ -181,15 +202,15 @@ def test_sides_that_differ_are_told_so_before_anything_is_sent() -> None:
 def test_bytes_that_change_on_the_way_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     sent = large()
     out = trainer(sent, 1)
-    taking, into, pieces = BroadcastIn(out.address, 1), blank(sent), BroadcastIn._pieces
+    taking, into = BroadcastIn(out.address, 1), blank(sent)
+    unpack, parts = stream.Landing.unpack, iter(range(100))
 
-    def damaged(self: BroadcastIn, *arguments: object) -> Iterator[Tensor]:
-        for turn, piece in enumerate(pieces(self, *arguments)):  # type: ignore[arg-type]
-            if turn == 1:
-                piece[5] ^= 1
-            yield piece
+    def damaged(self: stream.Landing, part: Sequence[stream.Span], memory: Tensor) -> None:
+        if next(parts) == 1:
+            memory[5] ^= 1
+        unpack(self, part, memory)
 
-    monkeypatch.setattr(BroadcastIn, "_pieces", damaged)
+    monkeypatch.setattr(stream.Landing, "unpack", damaged)
     with ThreadPoolExecutor(1) as beside:
         waiting = beside.submit(waited_for, taking, into)
         with pytest.raises(WeightsError, match=r"generator 1: version 3 .* is damaged"):

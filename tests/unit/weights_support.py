@@ -59,11 +59,12 @@ def gathering(tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
 
 
 def large() -> dict[str, Tensor]:
-    """1 MB in tensors of several types, none of which ends where a buffer does."""
+    """3 MB in tensors of several types, one of them large; none ends where a buffer does."""
     torch.manual_seed(3)
     return {
         "bias": torch.randn(7).bfloat16(),
         "matrix": torch.randn(500, 301),
+        "embedding": torch.randn(1000, 601),
         "halves": torch.randn(333, 501).bfloat16(),
         "transposed": torch.randn(50, 41).t(),
         "last": torch.randn(11),
