@@ -1,14 +1,15 @@
 """The generator's process of the weight benchmark: does what a line on its input says.
 
-Arguments: the place in shared memory, the folder, the ports of the broadcast and of the plain one,
-the type, the layers. An answer is a line with the seconds that it took and those of the checksum in
-it.
+Arguments: the place in shared memory, the folder, the ports of both broadcasts and of the plain
+one, the type, the layers. An answer is a line with the seconds that it took and those of the
+checksum in it.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -22,21 +23,22 @@ from swarmnode.weights.shared_memory import SharedMemoryIn
 from tests.benchmarks.weight_sync_model import contiguous, model, serve
 
 TIMEOUT_SECONDS = 120.0
-PLAIN = Offer(0, "plain", 0, 0, 2, 0, False)
+PLAIN = Offer(0, "plain", 0, 0, 2, 0, 0, False)
 """Names the process group of the contiguous broadcast."""
 
 
-def main(place: Path, folder: Path, ports: tuple[int, int], dtype: str, layers: int) -> None:
+def main(place: Path, folder: Path, ports: Sequence[int], dtype: str, layers: int) -> None:
     """Serve until the input ends."""
     into = {
         name: torch.zeros_like(one) for name, one in model(getattr(torch, dtype), layers).items()
     }
     memory = torch.zeros(sum(one.nbytes for one in into.values()), dtype=torch.uint8)
-    packed, plain = (Address("127.0.0.1", port, TIMEOUT_SECONDS) for port in ports)
+    packed, gathered, plain = (Address("127.0.0.1", port, TIMEOUT_SECONDS) for port in ports)
     channels: dict[str, WeightsIn] = {
         "shared-memory": SharedMemoryIn(place),
         "folder": FolderIn(folder),
         "broadcast": BroadcastIn(packed, 1),
+        "gathered": BroadcastIn(gathered, 1),
     }
     have = dict.fromkeys(channels, -1)
     meeting = Meeting(plain, serve=False)
@@ -66,5 +68,5 @@ def main(place: Path, folder: Path, ports: tuple[int, int], dtype: str, layers: 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    _, place, folder, first, second, dtype, layers = sys.argv
-    main(Path(place), Path(folder), (int(first), int(second)), dtype, int(layers))
+    _, shared, disk, *numbers, kind, count = sys.argv
+    main(Path(shared), Path(disk), [int(number) for number in numbers], kind, int(count))

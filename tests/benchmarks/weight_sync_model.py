@@ -20,9 +20,8 @@ from swarmnode.weights.meeting import Group
 WIDTH, KEYS, INNER, LAYERS, VOCABULARY = 576, 192, 1536, 30, 49152
 
 
-def model(dtype: torch.dtype, layers: int = LAYERS) -> dict[str, Tensor]:
-    """135 M parameters with all layers."""
-    torch.manual_seed(0)
+def shapes(layers: int) -> dict[str, tuple[int, ...]]:
+    """By name, in the model's own order."""
     shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (VOCABULARY, WIDTH)}
     for layer in range(layers):
         name = f"model.layers.{layer}"
@@ -37,8 +36,13 @@ def model(dtype: torch.dtype, layers: int = LAYERS) -> dict[str, Tensor]:
             f"{name}.input_layernorm.weight": (WIDTH,),
             f"{name}.post_attention_layernorm.weight": (WIDTH,),
         }
-    shapes["model.norm.weight"] = (WIDTH,)
-    return {name: torch.randn(shape).to(dtype) for name, shape in shapes.items()}
+    return shapes | {"model.norm.weight": (WIDTH,)}
+
+
+def model(dtype: torch.dtype, layers: int) -> dict[str, Tensor]:
+    """Tensors of those shapes, the same in every process."""
+    torch.manual_seed(0)
+    return {name: torch.randn(shape).to(dtype) for name, shape in shapes(layers).items()}
 
 
 def contiguous(group: Group, memory: Tensor) -> None:
