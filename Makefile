@@ -6,7 +6,7 @@
 #   make test-real       the tests that start the real program many times
 #   make bench NAME=...  one benchmark: engine, round, tasks, scorer, sharing, network, learning, scheduling_toy,
 #                        mixing, scheduling, attacks, log_prob_gate, gated_sharing, mismatch, hacking,
-#                        phase_memory, dpo
+#                        phase_memory, dpo, weight_sync
 #   make system          what apt or brew must bring
 #   make lock            locks/ anew, after a change of pyproject.toml or constraints.txt
 # TORCH_INDEX=URL installs torch from another index, for instance a CUDA build; its hash is not known.
