@@ -18,9 +18,8 @@ from swarmnode.config.policy import PolicySettings
 from swarmnode.hosted_policy import fields_of, models_folder
 from swarmnode.policy.loading import load_policy
 from swarmnode.weights.channel import WeightsIn
-from swarmnode.weights.places import place_of
+from swarmnode.weights.opening import open_in
 from swarmnode.weights.selected import selected
-from swarmnode.weights.shared_memory import SharedMemoryIn
 
 NOTHING_YET = -1
 """The version of a policy that has taken no weights."""
@@ -42,8 +41,8 @@ class HostedGenerator:
         for parameter in self._policy.parameters():
             parameter.requires_grad_(False)
         self._generator = torch.Generator().manual_seed(order["sampling_seed"])
-        place = place_of(Path(order["weights_home"]), os.getuid())
-        self._weights: WeightsIn = SharedMemoryIn(place, sent.base)
+        home = Path(order["weights_home"])
+        self._weights: WeightsIn = open_in(settings.weights, home, os.getuid(), sent.base)
         self._have = NOTHING_YET
 
     def figures(self) -> dict[str, Any]:

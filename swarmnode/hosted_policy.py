@@ -48,6 +48,7 @@ _NOT_BOUND = {
     "queue_groups",
     "max_policy_lag",
     "max_age",
+    "weights",
 }
 """Settings of the policy that may change while it is trained."""
 
@@ -76,7 +77,7 @@ class HostedPolicy:
             channels, settings.new_tokens, self._policy.device, {} if shelf is None else shelf
         )
         home = order.get("weights_home")
-        self._weights = PublishedWeights(self._policy, home)
+        self._weights = PublishedWeights(self._policy, settings, home)
         # What another process sampled, it sampled a few versions ago; a ratio to the sampler has
         # that in it.
         apart = home is not None and training.ratio_denominator == "old"

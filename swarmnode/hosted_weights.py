@@ -6,18 +6,19 @@ import os
 from pathlib import Path
 from typing import Any
 
+from swarmnode.config.policy import PolicySettings
 from swarmnode.policy.policy import Policy
 from swarmnode.weights.channel import WeightsOut
-from swarmnode.weights.places import place_of
+from swarmnode.weights.opening import open_out
 from swarmnode.weights.selected import Selected, selected
-from swarmnode.weights.shared_memory import SharedMemoryOut
 
 
 class PublishedWeights:
     """The weights of one policy, for the generators of the node at `home`; None for no node's."""
 
-    def __init__(self, policy: Policy, home: str | None) -> None:
+    def __init__(self, policy: Policy, settings: PolicySettings, home: str | None) -> None:
         self._policy = policy
+        self._settings = settings
         self._home = home
         self._door: tuple[WeightsOut, Selected] | None = None
 
@@ -30,8 +31,15 @@ class PublishedWeights:
             if self._home is None:
                 raise ValueError("this policy was made without generators")
             sent = selected(self._policy.model)
-            place = place_of(Path(self._home), os.getuid())
-            self._door = SharedMemoryOut(place, sent.plan), sent
+            made = open_out(
+                self._settings.weights,
+                Path(self._home),
+                os.getuid(),
+                sent.plan,
+                self._settings.generators,
+                self._policy.device,
+            )
+            self._door = made, sent
         out, sent = self._door
         done = out.publish(version, sent.tensors.items())
         return {"bytes": done.bytes, "seconds": done.seconds, "checksum": done.checksum}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from swarmnode.config.base import Section
 from swarmnode.config.weights import WeightSync
@@ -157,6 +157,15 @@ class PolicySettings(Section):
     """The shape of `tiny`."""
     warm_start: WarmStartSettings = WarmStartSettings()
     """The supervised warm start of `tiny`."""
+
+    @model_validator(mode="after")
+    def _own_generators_need_no_broadcast(self) -> PolicySettings:
+        if self.mode == "split" and self.weights.channel == "broadcast":
+            raise ValueError(
+                "a node starts its generators itself and doesn't wait for them: set "
+                "policy.weights.channel to shared-memory or folder"
+            )
+        return self
 
     @property
     def shown_examples(self) -> int:

@@ -45,7 +45,7 @@ def open_in(
     home: Path,
     user: int,
     base: str,
-    rank: int,
+    rank: int = 1,
     device: torch.device | str = "cpu",
 ) -> WeightsIn:
     """Open a generator's end, the one with this `rank` from 1 on; `base` is the fingerprint of what

@@ -68,6 +68,15 @@ def test_it_has_the_trainers_weights_and_answers_as_the_trainer_would(
     )
 
 
+def test_weights_go_through_the_folder_where_that_is_set(home: Path, closed: Closing) -> None:
+    made = ordered(home)
+    made["policy"] = made["policy"] | {"weights": {"channel": "folder"}}
+    trainer, generator = closed(HostedPolicy(made)), closed(HostedGenerator(made))
+    trainer.publish_weights(3)
+    assert len(list((home / "weights").iterdir())) == 1
+    assert generator.take_weights() == {"version": 3, "taken": True}
+
+
 def test_it_trains_nothing_and_samples_nothing_before_it_has_weights(
     home: Path, closed: Closing
 ) -> None:

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from safetensors import safe_open
 from torch import Tensor, nn
 
+from swarmnode.config.policy import PolicySettings
 from swarmnode.config.weights import WeightSync
 from swarmnode.paths import shared_memory_folder
 from swarmnode.weights import places
@@ -397,3 +398,5 @@ def test_buffers_and_waits_are_as_set() -> None:
     opened.close()
     with pytest.raises(ValidationError, match="address"):
         WeightSync(address="no port")
+    with pytest.raises(ValidationError, match=r"policy.weights.channel to shared-memory or folder"):
+        PolicySettings(mode="split", weights=settings)
