@@ -1,6 +1,6 @@
 """The decoder that is pre-trained: a small Llama over bytes, and the parts of it that are watched.
 
-The same family as the built-in `tiny`, computed by the same native forward. Knows no text.
+The same decoder as the built-in `tiny` in another shape, by the same native forward. Knows no text.
 """
 
 from __future__ import annotations
@@ -10,31 +10,12 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from transformers.models.llama.configuration_llama import LlamaConfig
-from transformers.models.llama.modeling_llama import LlamaForCausalLM
 
 from swarmnode.config.pretraining import DecoderShape
 from swarmnode.policy.forwards import choose_forward
+from swarmnode.policy.tiny import decoder_config, random_start
 from swarmnode.pretraining.corpus import END_ID, VOCABULARY
 from swarmnode.scheduling.agent.gradients import WATCHED_NORMS, late_layers, layer_matrices
-
-
-def decoder_config(shape: DecoderShape, context: int) -> LlamaConfig:
-    """The transformers configuration; equal shapes give equal ones."""
-    return LlamaConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=shape.width,
-        intermediate_size=shape.feed_forward_width,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=shape.heads,
-        num_key_value_heads=shape.heads,
-        max_position_embeddings=context,
-        rms_norm_eps=1e-5,
-        tie_word_embeddings=True,
-        initializer_range=shape.initial_deviation,
-        bos_token_id=None,
-        eos_token_id=END_ID,
-    )
 
 
 class ByteModel:
@@ -44,10 +25,8 @@ class ByteModel:
         self, shape: DecoderShape, context: int, seed: int, device: torch.device | None = None
     ) -> None:
         """A random start, the same for the same seed, in float32."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            module = LlamaForCausalLM(decoder_config(shape, context)).float()
-        self.module = module.to(device or torch.device("cpu"))
+        config = decoder_config(shape, vocabulary_size=VOCABULARY, positions=context, end_id=END_ID)
+        self.module = random_start(config, seed).to(device or torch.device("cpu"))
         self._forward = choose_forward(self.module)
 
     @property
