@@ -14,9 +14,11 @@ from typing import Any
 
 import torch
 
+from swarmnode.config.channels import Channels
 from swarmnode.config.policy import PolicySettings
 from swarmnode.hosted_policy import fields_of, models_folder
 from swarmnode.policy.loading import load_policy
+from swarmnode.reward_models.panel import Shelf, open_judges, scores_of
 from swarmnode.weights.channel import WeightsIn
 from swarmnode.weights.opening import open_in
 from swarmnode.weights.selected import selected
@@ -28,7 +30,8 @@ NOTHING_YET = -1
 class HostedGenerator:
     """One policy that follows a trainer's."""
 
-    def __init__(self, order: dict[str, Any]) -> None:
+    def __init__(self, order: dict[str, Any], shelf: Shelf | None = None) -> None:
+        """Make it; `shelf` holds the reward models that policies of one host share."""
         settings = PolicySettings.model_validate(order["policy"])
         self._policy = load_policy(settings, order["shared_seed"], models_folder())
         self._policy.examples = {
@@ -40,6 +43,11 @@ class HostedGenerator:
         self._tensors = sent.tensors
         for parameter in self._policy.parameters():
             parameter.requires_grad_(False)
+        self._judges = open_judges(
+            Channels.model_validate(order["channels"]),
+            self._policy.device,
+            {} if shelf is None else shelf,
+        )
         self._generator = torch.Generator().manual_seed(order["sampling_seed"])
         home = Path(order["weights_home"])
         self._weights: WeightsIn = open_in(settings.weights, home, os.getuid(), sent.base)
@@ -74,7 +82,10 @@ class HostedGenerator:
     def sample(
         self, prompts: Sequence[str], completions: int, tasks: Sequence[str] = ()
     ) -> list[list[list[Any]]]:
-        """Sample `completions` answers to each prompt with the weights that were taken last."""
+        """Sample `completions` answers to each prompt with the weights that were taken last.
+
+        Reward models judge them here, while the trainer trains; what they say comes last.
+        """
         if self._have == NOTHING_YET:
             raise ValueError("weights must be taken before anything is sampled")
         groups = self._policy.generate(
@@ -85,4 +96,12 @@ class HostedGenerator:
             self._generator,
             tasks,
         )
-        return [[fields_of(completion) for completion in group] for group in groups]
+        if not self._judges:
+            return [[fields_of(completion) for completion in group] for group in groups]
+        texts = [
+            (prompt, completion.text)
+            for prompt, group in zip(prompts, groups, strict=True)
+            for completion in group
+        ]
+        said = iter(scores_of(self._judges, texts))
+        return [[[*fields_of(completion), next(said)] for completion in group] for group in groups]

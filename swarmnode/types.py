@@ -43,6 +43,9 @@ class Completion:
     """Sampler log-probs in nats, one per sampled token, at the sampling temperature."""
     total_logprob: float | None = None
     """Their sum, where a peer sent nothing else."""
+    judged: Mapping[str, float] = field(default_factory=dict, hash=False)
+    """What reward models beside the generator say of it, by channel; empty where none are, and of
+    peers' completions."""
 
 
 @dataclass(frozen=True, slots=True)

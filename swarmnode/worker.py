@@ -90,7 +90,7 @@ def handlers(leaving: ExitStack | None = None) -> Handlers:
 
     def create_generator(order: dict[str, Any]) -> dict[str, Any]:
         _check_fits(order, _to_sample(order), [])
-        made = generators[order["number"]] = HostedGenerator(order)
+        made = generators[order["number"]] = HostedGenerator(order, shelf)
         at_the_end.callback(made.close)
         return made.figures()
 

@@ -33,6 +33,7 @@ def described(
         "source": scored.source,
         "rewards": rewards,
         "excluded": sorted(scored.excluded),
+        "judged": _judged(group.completions),
         "origin": group.publisher.hex(),
         "total_logprobs": [_total_logprob(completion) for completion in group.completions],
         "same_tokenizer": group.policy.tokenizer_fingerprint == tokenizer_fingerprint,
@@ -50,14 +51,21 @@ def described(
 
 def completion_of(fields: Sequence[Any]) -> Completion:
     """A completion as the host gives it."""
-    text, finish_reason, token_ids, logprobs = fields
+    text, finish_reason, token_ids, logprobs, *judged = fields
     return Completion(
         text=text,
         finish_reason=finish_reason,
         token_count=len(token_ids),
         token_ids=tuple(token_ids),
         logprobs=None if logprobs is None else tuple(logprobs),
+        judged=judged[0] if judged else {},
     )
+
+
+def _judged(completions: Sequence[Completion]) -> dict[str, list[float]]:
+    """By channel, where every completion was judged."""
+    names = set.intersection(*(set(one.judged) for one in completions)) if completions else set()
+    return {name: [one.judged[name] for one in completions] for name in sorted(names)}
 
 
 def _total_logprob(completion: Completion) -> float | None:

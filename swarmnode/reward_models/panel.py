@@ -7,8 +7,10 @@ channel, is counted, and said once in words; it never ends a round.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, islice
 
 import torch
@@ -38,21 +40,21 @@ class Panel:
         Raises Refusal (UnusableModel, UnusableReward), whose text is one line for the user.
         """
         self._own = load_rewards(settings.own)
-        self._judges: dict[str, Judge] = {}
-        for wanted in counting(settings):
-            place = _place(wanted, settings)
-            if place not in shelf:
-                shelf[place] = open_judge(wanted, device, settings.judged_tokens)
-            self._judges[wanted.name] = shelf[place]
+        self._judges = open_judges(settings, device, shelf)
         self._tell = tell
         self._told: set[tuple[str, str]] = set()
         self._counts: defaultdict[str, float] = defaultdict(float)
 
-    def judged(self, groups: Sequence[Sequence[Paid]]) -> list[Mapping[str, tuple[float, ...]]]:
-        """The rewards of each group's completions by channel; counts what went wrong on the way."""
+    def judged(
+        self, groups: Sequence[Sequence[Paid]], known: Sequence[Mapping[str, Sequence[float]]] = ()
+    ) -> list[Mapping[str, tuple[float, ...]]]:
+        """The rewards of each group's completions by channel; counts what went wrong on the way.
+
+        `known` has, for each group, what reward models of another process said of it.
+        """
         self._counts.clear()
         channels: list[dict[str, tuple[float, ...]]] = [{} for _ in groups]
-        for name, judgements in self._judgements(groups):
+        for name, judgements in self._judgements(groups, known or [{}] * len(groups)):
             for one in judgements:
                 self._counts[f"channels/too_long/{name}"] += one.too_long
                 self._counts[f"channels/failed/{name}"] += one.failed
@@ -70,14 +72,50 @@ class Panel:
         return dict(self._counts)
 
     def _judgements(
-        self, groups: Sequence[Sequence[Paid]]
+        self, groups: Sequence[Sequence[Paid]], known: Sequence[Mapping[str, Sequence[float]]]
     ) -> Iterator[tuple[str, Sequence[Judgement]]]:
         """By channel, what is said of all completions in their order."""
-        texts = [(paid.prompt, paid.text) for group in groups for paid in group]
         for name, judge in self._judges.items():
-            yield name, [judge.judge(texts)]
+            told = [_whole(each.get(name)) for each in known]
+            texts = [
+                (paid.prompt, paid.text)
+                for group, scores in zip(groups, told, strict=True)
+                if scores is None
+                for paid in group
+            ]
+            found = judge.judge(texts) if texts else Judgement(())
+            fresh = iter(found.scores)
+            scores = chain.from_iterable(
+                islice(fresh, len(group)) if scores is None else scores
+                for group, scores in zip(groups, told, strict=True)
+            )
+            yield name, [replace(found, scores=tuple(scores))]
         for name, (reward, wanted) in self._own.items():
             yield name, [paid_by(reward, group, wanted.seconds) for group in groups]
+
+
+def _whole(scores: Sequence[float] | None) -> Sequence[float] | None:
+    """None as well where one is missing: then it is judged here, and counted what went wrong."""
+    return scores if scores is not None and all(map(math.isfinite, scores)) else None
+
+
+def open_judges(settings: Channels, device: torch.device, shelf: Shelf) -> Mapping[str, Judge]:
+    """The reward models that count, by channel. Raises UnusableModel."""
+    judges = {}
+    for wanted in counting(settings):
+        place = _place(wanted, settings)
+        if place not in shelf:
+            shelf[place] = open_judge(wanted, device, settings.judged_tokens)
+        judges[wanted.name] = shelf[place]
+    return judges
+
+
+def scores_of(
+    judges: Mapping[str, Judge], texts: Sequence[tuple[str, str]]
+) -> list[dict[str, float]]:
+    """What they say of each pair of prompt and completion, by channel; NaN for nothing."""
+    said = {name: judge.judge(texts).scores for name, judge in judges.items()}
+    return [{name: scores[place] for name, scores in said.items()} for place in range(len(texts))]
 
 
 def counting(settings: Channels) -> Sequence[RewardModel]:

@@ -36,7 +36,7 @@ class Paying:
     ) -> list[TrainingGroup]:
         """The groups in our tokens, with what they are paid for beside accuracy."""
         completions = [_completions(*pair) for pair in zip(groups, encoded, strict=True)]
-        judged = self._panel.judged(completions)
+        judged = self._panel.judged(completions, [group.get("judged", {}) for group in groups])
         return [
             replace(
                 one,

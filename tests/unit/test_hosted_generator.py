@@ -14,6 +14,7 @@ import torch
 from swarmnode.hosted_generator import HostedGenerator
 from swarmnode.hosted_policy import HostedPolicy
 from swarmnode.weights.places import place_of
+from tests.unit.judge_support import write_classifier
 from tests.unit.resume_support import PROMPTS, order, recorded
 
 
@@ -75,6 +76,30 @@ def test_weights_go_through_the_folder_where_that_is_set(home: Path, closed: Clo
     trainer.publish_weights(3)
     assert len(list((home / "weights").iterdir())) == 1
     assert generator.take_weights() == {"version": 3, "taken": True}
+
+
+def test_reward_models_beside_it_judge_what_it_samples_as_the_trainers_would(
+    home: Path, tmp_path: Path, closed: Closing
+) -> None:
+    folder = write_classifier(tmp_path / "judge", "bert")
+    channels = {"models": [{"name": "judge", "model": str(folder)}]}
+    trainer = closed(HostedPolicy(ordered(home) | {"channels": channels}))
+    trainer.publish_weights(1)
+    generator = closed(HostedGenerator(ordered(home) | {"channels": channels}))
+    generator.take_weights()
+    (fields,) = generator.sample(PROMPTS[:1], 4)
+    said = [told["judge"] for *_, told in fields]
+    group = recorded(1) | {
+        "prompt": PROMPTS[0],
+        "source": "local",
+        "completions": [each[:4] for each in fields],
+    }
+    (paid,) = trainer._paying.paid([group], trainer._encoded([group])[0])
+    assert list(paid.further_channels["judge"]) == pytest.approx(said, abs=2e-5)
+    (taken,) = trainer._paying.paid(
+        [group | {"judged": {"judge": [1.0, 2.0, 3.0, 4.0]}}], trainer._encoded([group])[0]
+    )
+    assert taken.further_channels["judge"] == (1.0, 2.0, 3.0, 4.0)
 
 
 def test_it_trains_nothing_and_samples_nothing_before_it_has_weights(

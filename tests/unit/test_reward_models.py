@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ from safetensors.torch import load_file, save_file
 
 from swarmnode.config.channels import Channels, RewardModel
 from swarmnode.hosted_policy import HostedPolicy
+from swarmnode.policy.messages import completion_of, described
 from swarmnode.policy.names import UnusableModel
 from swarmnode.reward_models.judging import Judge
 from swarmnode.reward_models.opening import judge_memory, open_judge
-from swarmnode.reward_models.panel import Panel, panel_memory
+from swarmnode.reward_models.panel import Panel, panel_memory, scores_of
 from swarmnode.rewards.channels import Paid
+from swarmnode.types import Group, PolicyInfo, Question, Scored
 from swarmnode.worker import handlers
 from tests.unit.judge_support import (
     KINDS,
@@ -262,6 +265,37 @@ def test_own_and_peers_completions_are_paid_by_a_reward_model_beside_success(
     assert sum(shares) == pytest.approx(1.0)
     assert shares[1] != 0.0
     assert metrics["channels/failed/judge"] == 0.0
+
+
+def test_what_a_generators_reward_models_said_is_taken_and_the_rest_is_judged(
+    tmp_path: Path,
+) -> None:
+    folder = write_classifier(tmp_path / "m", "bert")
+    panel = Panel(Channels(models=(wanted(folder),)), CPU, {}, lambda _line: None)
+    plain = panel.judged(groups())
+    known = [{"judge": [7.0, 8.0, 9.0], "other": [1.0] * 3}, {"judge": [5.0, float("nan")]}]
+    first, second = panel.judged(groups(), known)
+    assert first == {"judge": (7.0, 8.0, 9.0)}
+    assert second["judge"] == pytest.approx(plain[1]["judge"], abs=2e-5)
+
+
+def test_judgements_come_with_completions_and_go_with_groups(tmp_path: Path) -> None:
+    folder = write_classifier(tmp_path / "m", "bert")
+    judges = {"judge": opened(folder)}
+    said = scores_of(judges, TEXTS[:2])
+    assert [one["judge"] for one in said] == pytest.approx(
+        transformers_logits(folder)[:2, 0].tolist(), abs=2e-5
+    )
+    completions = tuple(completion_of(["7", "stop", [5, 1], None, one]) for one in said)
+    assert [dict(one.judged) for one in completions] == said
+    assert dict(completion_of(["7", "stop", [5, 1], None]).judged) == {}
+    group = Group(
+        Question("t", "easy", 0, "?", "7"), completions, bytes(32), PolicyInfo("tiny", 0, b"")
+    )
+    told = described(Scored(group, (1.0, 0.0), "local", 0.0), (1.0, 0.0), b"")
+    assert told["judged"] == {"judge": [one["judge"] for one in said]}
+    mixed = replace(group, completions=(completions[0], replace(completions[1], judged={})))
+    assert described(Scored(mixed, (1.0, 0.0), "local", 0.0), (1.0, 0.0), b"")["judged"] == {}
 
 
 def test_a_channels_name_is_taken_once(tmp_path: Path) -> None:
