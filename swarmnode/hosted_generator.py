@@ -60,6 +60,7 @@ class HostedGenerator:
             "name": info.name,
             "tokenizer_fingerprint": info.tokenizer_fingerprint,
             "figures": {"parameters": sum(one.numel() for one in self._policy.parameters())},
+            "judging_parameters": sum(judge.parameters for judge in self._judges.values()),
         }
 
     def take_weights(self) -> dict[str, Any]:

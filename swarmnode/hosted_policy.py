@@ -127,6 +127,7 @@ class HostedPolicy:
                 "warm_start_seconds": self._seconds,
             },
             "dtype": str(self._policy.dtype)[6:],
+            "judging_parameters": self._paying.parameters,
         }
 
     def generate(

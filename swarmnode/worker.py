@@ -50,9 +50,9 @@ def _estimate(order: dict[str, Any], shelf: Shelf) -> Estimate:
     return replace(wanted, reward_models=judges.weights, judging=judges.judging)
 
 
-def _to_sample(order: dict[str, Any]) -> Estimate:
-    """The same of a policy that only samples."""
-    trained = _estimate({**order, "channels": {}}, {})
+def _to_sample(order: dict[str, Any], shelf: Shelf) -> Estimate:
+    """The same of a policy that only samples and judges."""
+    trained = _estimate(order, shelf)
     return replace(trained, reference=0, optimizer=0, training=0)
 
 
@@ -89,7 +89,7 @@ def handlers(leaving: ExitStack | None = None) -> Handlers:
         return {**figures, "figures": {**figures["figures"], **memory}}
 
     def create_generator(order: dict[str, Any]) -> dict[str, Any]:
-        _check_fits(order, _to_sample(order), [])
+        _check_fits(order, _to_sample(order, shelf), [])
         made = generators[order["number"]] = HostedGenerator(order, shelf)
         at_the_end.callback(made.close)
         return made.figures()

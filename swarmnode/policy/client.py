@@ -106,12 +106,19 @@ class RemotePolicy:
 
     async def create(self, order: PolicyOrder) -> Mapping[str, float]:
         """Make the policy, warm start included; returns its figures (parameters, seconds)."""
-        made = await self._host.call("create", order.payload(self._number), creating(order.policy))
+        made = await self._host.call(
+            "create", order.payload(self._number), creating(order.policy, order.channels)
+        )
         self.info = PolicyInfo(made["name"], 0, made["tokenizer_fingerprint"])
         self.dtype = made["dtype"]
         figures: Mapping[str, float] = made["figures"]
         self._patience = Patience.of(
-            figures["parameters"], order.policy, order.training, order.examples
+            figures["parameters"],
+            order.policy,
+            order.training,
+            order.examples,
+            order.channels,
+            made["judging_parameters"],
         )
         return figures
 
@@ -126,7 +133,7 @@ class RemotePolicy:
             "channels": order.channels,
             "rounds": order.rounds,
         }
-        found = await self._host.call("preflight", payload, creating(order.policy))
+        found = await self._host.call("preflight", payload, creating(order.policy, order.channels))
         return found["bytes"], found["parts"]
 
     async def generate(self, questions: Sequence[Question], completions: int) -> Sequence[Group]:

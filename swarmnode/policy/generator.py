@@ -29,10 +29,17 @@ class RemoteGenerator:
     async def create(self, order: PolicyOrder) -> None:
         """Make the policy; it can sample once it has taken weights."""
         payload = order.payload(_NUMBER)
-        made = await self._host.call("create_generator", payload, creating(order.policy))
+        made = await self._host.call(
+            "create_generator", payload, creating(order.policy, order.channels)
+        )
         self.info = PolicyInfo(made["name"], 0, made["tokenizer_fingerprint"])
         self._patience = Patience.of(
-            made["figures"]["parameters"], order.policy, order.training, order.examples
+            made["figures"]["parameters"],
+            order.policy,
+            order.training,
+            order.examples,
+            order.channels,
+            made["judging_parameters"],
         )
 
     async def take_weights(self) -> bool:

@@ -73,6 +73,11 @@ class Judge:
         self._sees_kinds = sees_kinds(model)
         self._padded = self._bears_padding()
 
+    @property
+    def parameters(self) -> int:
+        """How many the model has."""
+        return sum(one.numel() for one in self._model.parameters())
+
     def judge(self, texts: Sequence[tuple[str, str]]) -> Judgement:
         """Score pairs of prompt and completion; raises nothing that a text can bring about."""
         scores, failed, why = [math.nan] * len(texts), 0, ""

@@ -67,6 +67,11 @@ class Panel:
         return list(channels)
 
     @property
+    def parameters(self) -> int:
+        """Of all reward models."""
+        return sum(judge.parameters for judge in self._judges.values())
+
+    @property
     def metrics(self) -> Mapping[str, float]:
         """Of the last groups, under names of `training.CHANNEL_METRICS`."""
         return dict(self._counts)

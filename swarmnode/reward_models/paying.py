@@ -49,6 +49,11 @@ class Paying:
         ]
 
     @property
+    def parameters(self) -> int:
+        """Of all reward models."""
+        return self._panel.parameters
+
+    @property
     def metrics(self) -> Mapping[str, float]:
         """Of the last groups, under names of `training.CHANNEL_METRICS`."""
         return self._panel.metrics

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,6 +65,26 @@ def test_a_model_that_may_have_to_be_downloaded_may_take_longer_to_make() -> Non
         creating(PolicySettings(model="nothing").model_dump())
 
 
+def test_reward_models_and_own_rewards_are_given_what_they_may_take(tmp_path: Path) -> None:
+    policy, training = PolicySettings().model_dump(), Training().model_dump()
+    channels = {"own": [{"name": "a", "seconds": 100}, {"name": "b", "weight": 0, "seconds": 9}]}
+    groups = [scored((1.0, 0.0) * 4, index=index, task="gcd") for index in range(8)]
+    plain, judged = (
+        Patience.of(TINY, policy, training, {}, channels, judging)
+        for judging in (0.0, HALF_A_BILLION)
+    )
+    assert plain.training(groups) == pytest.approx(
+        Patience.of(TINY, policy, training, {}).training(groups) + 800
+    )
+    assert judged.training(groups) > plain.training(groups) + 100
+    assert judged.sampling(QUESTIONS, 8) > plain.sampling(QUESTIONS, 8) + 100
+    (tmp_path / "m").mkdir()
+    for model, seconds in (("owner/name", DOWNLOAD_SECONDS), (f"{tmp_path}/m", CREATE_SECONDS)):
+        judge: dict[str, Any] = {"name": "judge", "model": model}
+        assert creating(policy, {"models": [judge]}) == seconds
+        assert creating(policy, {"models": [judge | {"weight": 0.0}]}) == CREATE_SECONDS
+
+
 @dataclass
 class Host:
     """Notes how long it may take."""
@@ -75,7 +96,13 @@ class Host:
         self.seconds[method] = seconds
         figures = {"parameters": self.parameters}
         return {
-            "create": {"name": "a", "tokenizer_fingerprint": b"", "figures": figures, "dtype": ""},
+            "create": {
+                "name": "a",
+                "tokenizer_fingerprint": b"",
+                "figures": figures,
+                "dtype": "",
+                "judging_parameters": 0,
+            },
             "train": {"version": 1, "metrics": {}, "treatments": [["none", ""]]},
         }.get(method, [])
 
