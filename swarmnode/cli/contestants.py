@@ -63,10 +63,12 @@ def settings_of(
     if other.earlier is None:
         return load(config, assignments, {"policy.model": one.model})
     run = load(config, assignments, {}, other.earlier)
+    # A revision is one of the run's own model.
+    revision = run.policy.revision if one.model == run.policy.model else "main"
     asked = run.policy.model_copy(
         update={
             "model": one.model,
-            "revision": "main",
+            "revision": revision,
             "examples": run.policy.shown_examples,
             "max_new_tokens": run.policy.new_tokens,
             "lora": run.policy.lora.model_copy(update={"rank": 0}),
