@@ -81,7 +81,7 @@ class SeedFolder:
         grpo = {rate: self._grpo(start, rate) for rate in self._run.rates["grpo"]}
         # Live rounds hardly depend on the rate; the budget is that of the middle one.
         steps = sorted(_steps(home) for home in grpo.values())[len(grpo) // 2]
-        dpo = self._dpo(start, steps)
+        dpo = self._dpo(start, next(iter(grpo.values())), steps)
         row: Row = {
             "stage": self._run.stage,
             "seed": self._run.seed,
@@ -118,10 +118,10 @@ class SeedFolder:
         program(grpo_command(start, self._run, rate, home))
         return home
 
-    def _dpo(self, start: Path, steps: int) -> dict[float, tuple[Path, dict[str, Any]]]:
+    def _dpo(self, start: Path, home: Path, steps: int) -> dict[float, tuple[Path, dict[str, Any]]]:
         settings = settings_for(str(start.absolute()))
         seed, rates = self._run.seed, self._run.rates["dpo"]
-        groups = sampled_groups(settings, seed, self._run.questions, COMPLETIONS)
+        groups = sampled_groups(settings, seed, Home(home), self._run.questions, COMPLETIONS)
         pairs = pairs_of(groups, PAIRS_PER_GROUP, random.Random(seed))
         found = {}
         for rate in rates:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from tests.benchmarks.dpo_protocol import (
     runs_of,
     settings_for,
 )
+from tests.benchmarks.dpo_sampling import first_indices
 from tests.benchmarks.sharing_markdown import fill
 
 RUN = SeedRun("main", 100, {"grpo": [1e-3], "dpo": [1e-4]})
@@ -84,6 +86,16 @@ def test_the_commands_are_ones_that_the_program_has(words: list[str]) -> None:
     group: Any = typer.main.get_command(app)
     command = group.commands[words[0]]
     command.make_context(words[0], words[1:])
+
+
+def test_where_a_run_began_its_streams_follows_from_its_seed_and_its_home() -> None:
+    rng = random.Random("5/indices")
+    second, first = rng.randrange(2**30), rng.randrange(2**30)
+    spent = {f"key/swarm/{TASKS[0]}/easy": first + 256, f"key/swarm/{TASKS[1]}/easy": second + 9}
+    text = f"digest\n{json.dumps({'sequences': {}, 'indices': spent})}"
+    assert first_indices(5, text, TASKS) == {TASKS[0]: first, TASKS[1]: second}
+    with pytest.raises(ValueError, match="began nowhere that seed 6 gives"):
+        first_indices(6, text, TASKS)
 
 
 def compared(success: float) -> dict[str, Any]:
