@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
+from io import StringIO
+from pathlib import Path
 
 import pytest
 
 from swarmnode.cli.comparing import Comparison, parse_comparison
 from swarmnode.cli.exits import Mistake
+from swarmnode.cli.screen import Screen
 from swarmnode.config.settings import load_settings
 from swarmnode.sim.against import NOT_LOCAL, against_first
 from swarmnode.sim.comparison import difference, leads, paired_seeds
 from swarmnode.sim.console import results_table
+from swarmnode.sim.folder import RunFolder
 from swarmnode.sim.machine import Machine
 from swarmnode.sim.page import page
 from swarmnode.sim.report import summary_as_json
-from swarmnode.sim.study import arms
+from swarmnode.sim.study import Arm, arms, run_study
 from swarmnode.sim.summary import Run, Variant, summarize
 from swarmnode.sim.words import Study, answer
 from tests.unit.sim_support import report
@@ -171,3 +175,23 @@ def test_the_children_of_one_variant_serve_another_that_needs_the_same() -> None
     assert machine.fits(load_settings(assignments=["scheduling.kind=sec", "simulation.seed=3"]))
     for other in ("rewards.partial_credit=true", "simulation.hosts=1", "tasks.level=paper"):
         assert not machine.fits(load_settings(assignments=[other])), other
+
+
+def test_children_are_made_anew_where_an_arm_needs_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is run is left out; which children it would be run by is looked at."""
+    used: list[Machine] = []
+
+    async def nothing(_arm: Arm, _folder: RunFolder, machine: Machine, *_: object) -> None:
+        used.append(machine)
+
+    monkeypatch.setattr(Machine, "start", lambda _machine: None)
+    monkeypatch.setattr("swarmnode.sim.study._run_arm", nothing)
+    one, other = load_settings(), load_settings(assignments=["rewards.partial_credit=true"])
+    study = arms({"a": one, "b": one, "c": other}, 1)
+    _, whole = run_study(study, tmp_path, environment={}, cache=None, progress=Screen(StringIO()))
+    assert whole
+    assert used[0] is used[1]
+    assert used[1] is not used[2]
+    assert used[2].fits(other)
