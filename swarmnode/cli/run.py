@@ -91,6 +91,11 @@ def run(
     from swarmnode.cli.opening import check_p2pd, opened_home
 
     settings = load(config, assignment or [], flags)
+    if settings.policy.mode == "split" and settings.selection.external_source == "own_past":
+        raise Mistake(
+            "selection.external_source = own_past replays what a round has trained on, which under "
+            "policy.mode = split may still wait; set policy.mode = sync"
+        )
     if not solo:
         check_p2pd()
     with opened_home(out) as (home, identity):

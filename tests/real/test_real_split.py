@@ -34,6 +34,8 @@ from tests.real.real_support import (
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
 
 SPLIT = ('policy.mode="split"', "policy.generators=2", "daemon.checkpoint_seconds=3")
+LEARNING = ("policy.warm_start.base_steps=200", "policy.warm_start.base_pairs_per_task=500")
+"""Enough that some groups are live: every other round makes a version."""
 TURNS = 3
 """How often each part is killed."""
 
@@ -69,7 +71,7 @@ def assert_sound(node: RealNode) -> None:
 def test_a_split_node_trains_alone_while_its_parts_are_killed_in_turn_and_goes_on(
     tmp_path: Path,
 ) -> None:
-    with place(tmp_path, *SPLIT) as here:
+    with place(tmp_path, *SPLIT, *LEARNING) as here:
         node = here.run("node", "--solo")
         wait_for_rounds(node, 5)
         order = ["generator-1", "policy", "generator-2", "scorer"] * TURNS
@@ -77,6 +79,7 @@ def test_a_split_node_trains_alone_while_its_parts_are_killed_in_turn_and_goes_o
         for part in order:
             killed(node, part)
         assert_sound(node)
+        assert node.reports()[-1].metrics["split/version"] > 2 * len(order)
         node.process.send_signal(signal.SIGTERM)
         assert node.process.wait(patience(60)) == 0
         assert exceptions(node) == []

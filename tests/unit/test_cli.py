@@ -127,6 +127,12 @@ ADDRESS = "/ip4/192.0.2.7/tcp/4001/p2p/12D3KooWJC2FpPvy3FA4EdmWMnLNSU6ukUgGABhkP
         ("swarm join absent.toml", 3, "absent.toml cannot be read"),
         ("swarm join /", 3, "Is a directory"),
         ("swarm leave strangers", 3, "there are: friends"),
+        ("run --solo --mode both", 2, "policy.mode = 'both'"),
+        (
+            "run --solo --mode split --set selection.external_source=own_past",
+            2,
+            "own_past replays",
+        ),
         ("swarm jion x", 2, "(see --help)"),
         ("key export copy", 3, "key cannot be read"),
         ("key import absent", 3, "absent cannot be read"),
