@@ -32,7 +32,7 @@ from tests.benchmarks.mismatch_protocol import (
     MismatchRun,
 )
 from tests.benchmarks.mismatch_rows import Round, Row, row_of
-from tests.benchmarks.mismatch_sampler import Sampler, gaps, mean_difference, next_size
+from tests.benchmarks.mismatch_sampler import Sampler, gaps, mean_difference
 from tests.benchmarks.ordering import TASK as NAME
 from tests.benchmarks.ordering import Asked
 from tests.benchmarks.short_runs import kept
@@ -92,7 +92,7 @@ def one_round(
     measured = mean_difference(found)
     groups = [group_of(policy, *pair) for pair in zip(asked, sampled, strict=True)]
     metrics = trainer.step(groups).metrics
-    sampler.size = next_size(sampler.size, measured, run.size)
+    sampler.adjust(measured, run.size)
     sampler.follow()
     ratios = torch.cat(found).exp()
     rewards = [reward for group in groups for reward in group.rewards]

@@ -24,6 +24,10 @@ from tests.benchmarks.mismatch_protocol import Kind
 HALVINGS = 12
 LOWEST, HIGHEST = 1e-4, 4.0
 """Sizes between which the first one is sought."""
+PART = 0.3
+MEMORY = 0.8
+"""What a round leaves of the running mean that is held against what is wanted: single rounds of a
+rounded policy are far off in either direction, and it is their mean that counts."""
 FASTEST = 1.3
 """Factor by which a round may change the size."""
 
@@ -40,10 +44,10 @@ def rounded(weight: Tensor, size: float) -> Tensor:
 
 
 def next_size(size: float, measured: float, wanted: float) -> float:
-    """Half way, on a logarithmic scale, to where `measured` would be what is wanted."""
+    """Part of the way, on a logarithmic scale, to where `measured` would be what is wanted."""
     if measured <= 0.0:
         return size * FASTEST
-    factor = math.sqrt(wanted / measured)
+    factor = math.pow(wanted / measured, PART)
     return size * min(max(factor, 1.0 / FASTEST), FASTEST)
 
 
@@ -54,6 +58,7 @@ class Sampler:
         self._policy = policy
         self._kind = kind
         self.size = 0.0
+        self._recent: float | None = None
         model = policy.model if kind == "exact" else copy.deepcopy(policy.model)
         self._twin = Policy(policy.name, model, policy.codec, choose_engine(model, "native"))
         generator = torch.Generator().manual_seed(seed)
@@ -76,6 +81,12 @@ class Sampler:
                 own.copy_(noisy(weight, direction, self.size))
             else:
                 own.copy_(rounded(weight, self.size))
+
+    def adjust(self, measured: float, wanted: float) -> None:
+        """Take in a round's difference; the next `follow` has the size that comes of it."""
+        before = wanted if self._recent is None else self._recent
+        self._recent = MEMORY * before + (1.0 - MEMORY) * measured
+        self.size = next_size(self.size, self._recent, wanted)
 
     def sample(
         self, prompts: Sequence[str], count: int, longest: int, generator: torch.Generator
