@@ -233,7 +233,7 @@ class BroadcastIn:
         header = (self._meeting.read("plan") or "").encode("latin-1")
         plan, _ = layout.decoded(header[LENGTH_BYTES:])
         try:
-            Plan.of(into, self._base).check(plan)
+            plan.require(into, self._base)
         except WeightsMismatch as error:
             self._meeting.tell(ready, str(error))
             raise
@@ -252,6 +252,8 @@ class BroadcastIn:
             if offer.verified:
                 for entry in plan.entries:
                     whole.add(into[entry.name])
+            elif self._device.type == "cuda":  # where waiting is queued like everything else
+                torch.cuda.current_stream(self._device).synchronize()
             (sent,) = self._meeting.wait([offer.key("checksum")])
         except (RuntimeError, WeightsError) as error:
             failure = WeightsTorn if filled else WeightsError

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from swarmnode.weights.channel import Tensors
-from swarmnode.weights.plan import Entry, Plan, as_bytes
+from swarmnode.weights.plan import Plan, as_bytes
 
 
 @torch.no_grad()
 def fill(into: Tensors, plan: Plan, data: Tensor) -> None:
     """Copy the bytes of a plan's tensors, (plan.bytes,) of uint8, into their places."""
-    start = 0
-    for entry in plan.entries:
-        put(into[entry.name], entry, 0, data[start : start + entry.bytes])
-        start += entry.bytes
+    for entry, piece in zip(plan.entries, split(data, plan), strict=True):
+        put(into[entry.name], 0, piece)
+
+
+def split(data: Tensor, plan: Plan) -> Sequence[Tensor]:
+    """Return the bytes of each of a plan's tensors, out of those of all."""
+    pieces: Sequence[Tensor] = data.split(plan.sizes)  # type: ignore[no-untyped-call]  # torch's
+    return pieces
 
 
 @torch.no_grad()
-def put(target: Tensor, entry: Entry, start: int, piece: Tensor) -> None:
+def put(target: Tensor, start: int, piece: Tensor) -> None:
     """Copy a piece of one tensor's bytes, `start` bytes after its first, into its place."""
     target = target.detach()
     if target.is_contiguous():

@@ -171,7 +171,7 @@ class FolderIn:
             size = os.fstat(file.fileno()).st_size
             length = layout.header_bytes(file.read(LENGTH_BYTES), size)
             plan, stamp = layout.decoded(file.read(length))
-            Plan.of(into, self._base).check(plan)
+            plan.require(into, self._base)
             whole = Checksum()
             for _, _, piece in _pieces(file, plan):
                 whole.add(piece)
@@ -188,7 +188,7 @@ class FolderIn:
     def _fill(self, file: BufferedReader, plan: Plan, into: Tensors) -> None:
         try:
             for entry, start, piece in _pieces(file, plan):
-                put(into[entry.name], entry, start, piece)
+                put(into[entry.name], start, piece)
         except (OSError, WeightsDamaged) as error:
             raise WeightsTorn(f"{self._folder} could not be read to its end: {error}") from error
 

@@ -52,6 +52,10 @@ class Entry:
         """Its type."""
         return KINDS[self.kind]
 
+    def fits(self, tensor: Tensor) -> bool:
+        """Whether a tensor is of this type and shape."""
+        return tensor.dtype == self.dtype and tensor.shape == self.shape
+
     def __str__(self) -> str:
         return f"{self.name} ({self.kind} {list(self.shape)})"
 
@@ -81,7 +85,12 @@ class Plan:
     @property
     def bytes(self) -> int:
         """What all take together."""
-        return sum(entry.bytes for entry in self.entries)
+        return sum(self.sizes)
+
+    @property
+    def sizes(self) -> list[int]:
+        """What each of them takes."""
+        return [entry.bytes for entry in self.entries]
 
     def difference(self, theirs: Plan) -> str | None:
         """Say in one line what the first difference to another plan is; None where there is none.
@@ -99,14 +108,16 @@ class Plan:
                 return f"{entry} was sent for {own}"
         return f"{next(iter(ours.values()))} is missing" if ours else None
 
-    def check(self, theirs: Plan) -> None:
-        """Raise WeightsMismatch unless what was sent fits."""
-        difference = self.difference(theirs)
-        if difference is not None:
-            raise WeightsMismatch(
-                f"the weights sent are not those of this model: {difference}; give the trainer and "
-                "its generators the same policy settings"
-            )
+    def require(self, tensors: Tensors, base: str) -> None:
+        """Raise WeightsMismatch unless what this plan says is sent has its place in `tensors`."""
+        fitting = sum(one.fits(tensors[one.name]) for one in self.entries if one.name in tensors)
+        if base == self.base and fitting == len(self.entries) == len(tensors):
+            return
+        difference = Plan.of(tensors, base).difference(self)
+        raise WeightsMismatch(
+            f"the weights sent are not those of this model: {difference}; give the trainer and "
+            "its generators the same policy settings"
+        )
 
     def matched(self, tensors: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[Entry, Tensor]]:
         """Pass tensors on beside their entries; WeightsMismatch at the first that is another.
@@ -116,8 +127,9 @@ class Plan:
         left = iter(self.entries)
         source = iter(tensors)
         while (pair := next(source, None)) is not None:
-            found, entry = Entry.of(*pair), next(left, None)
-            if found != entry:
+            entry = next(left, None)
+            if entry is None or entry.name != pair[0] or not entry.fits(pair[1]):
+                found = Entry.of(*pair)
                 raise WeightsMismatch(f"{found} is to be sent where the plan has {entry}")
             yield entry, pair[1]
             del pair
@@ -127,4 +139,4 @@ class Plan:
 
 def as_bytes(tensor: Tensor) -> Tensor:
     """Return a tensor's bytes, flat, on its device; its own memory if it is contiguous."""
-    return tensor.detach().contiguous().reshape(-1).view(torch.uint8)
+    return tensor.detach().reshape(-1).view(torch.uint8)

@@ -29,7 +29,7 @@ from swarmnode.weights import layout, places
 from swarmnode.weights.buffers import Buffer
 from swarmnode.weights.channel import Published, Taken, Tensors, WeightsDamaged, WeightsError
 from swarmnode.weights.checksum import Checksum
-from swarmnode.weights.copying import fill
+from swarmnode.weights.copying import fill, split
 from swarmnode.weights.layout import LENGTH_BYTES, Stamp
 from swarmnode.weights.plan import Plan, as_bytes
 
@@ -122,13 +122,12 @@ class SharedMemoryOut:
     def _write(
         self, buffer: Buffer, tensors: Iterable[tuple[str, Tensor]], whole: Checksum
     ) -> None:
-        start = self._header_bytes
-        for entry, tensor in self._plan.matched(tensors):
-            piece = buffer.data[start : start + entry.bytes]
+        pieces = iter(split(buffer.data[self._header_bytes :], self._plan))
+        for _, tensor in self._plan.matched(tensors):
+            piece = next(pieces)
             piece.copy_(as_bytes(tensor))
             del tensor  # before the next one is gathered
             whole.add(piece)  # while a cache may have it
-            start += entry.bytes
 
     def _write_header(self, buffer: Buffer, stamp: Stamp) -> None:
         header = bytearray(layout.encoded(self._plan, stamp))
@@ -142,6 +141,7 @@ class SharedMemoryIn:
         """Come to the place. `base` is the fingerprint of what isn't sent. WeightsError."""
         self._place, self._base = place, base
         self._life: str | None = None
+        self._plan: tuple[str, Plan, int] | None = None
         self._buffers: dict[str, Buffer] = {}
         self._lock = places.enter(place, as_writer=False)
 
@@ -207,17 +207,31 @@ class SharedMemoryIn:
             buffer.file.unlock()
 
     def _copied(self, buffer: Buffer, current: _Current, into: Tensors) -> Taken:
-        length = layout.header_bytes(bytes(buffer.data[:LENGTH_BYTES].numpy()), len(buffer.data))
-        start = LENGTH_BYTES + length
-        plan, stamp = layout.decoded(bytes(buffer.data[LENGTH_BYTES:start].numpy()))
-        Plan.of(into, self._base).check(plan)
+        plan, start = self._plan_of(buffer, current)
+        plan.require(into, self._base)
         data = buffer.data[start : start + plan.bytes]
         whole = Checksum()
         whole.add(data)
-        if stamp != current.stamp or whole.digits != current.checksum:
+        if whole.digits != current.checksum:
             raise WeightsDamaged(
                 f"version {current.version} of the weights is damaged: the checksum of what is "
                 f"there is {whole.digits}, of what was sent {current.checksum}"
             )
         fill(into, plan, data)
         return Taken(current.version, current.checksum, plan.bytes, 0.0, whole.seconds)
+
+    def _plan_of(self, buffer: Buffer, current: _Current) -> tuple[Plan, int]:
+        """The plan, and where the first tensor begins; a writer has one plan all its life."""
+        if self._plan is None or self._plan[0] != current.life:
+            length = layout.header_bytes(_raw(buffer.data[:LENGTH_BYTES]), len(buffer.data))
+            start = LENGTH_BYTES + length
+            plan, stamp = layout.decoded(_raw(buffer.data[LENGTH_BYTES:start]))
+            if stamp != current.stamp:
+                path = self._place / current.buffer
+                raise WeightsDamaged(f"{path} holds other weights than said")
+            self._plan = current.life, plan, start
+        return self._plan[1:]
+
+
+def _raw(data: Tensor) -> bytes:
+    return data.numpy().tobytes()

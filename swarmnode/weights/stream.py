@@ -126,5 +126,5 @@ class Landing:
         used = 0
         for span in part:
             piece = memory[used : used + span.bytes]
-            put(self._into[span.entry.name], span.entry, span.start, piece)
+            put(self._into[span.entry.name], span.start, piece)
             used += span.bytes

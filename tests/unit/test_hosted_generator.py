@@ -143,6 +143,7 @@ def test_a_checkpoint_goes_on_in_either_mode(home: Path, closed: Closing) -> Non
     together.save(str(home / "checkpoints"), {"round": 1})
     split = ordered(home)
     split["policy"] = {**split["policy"], "mode": "split", "generators": 3, "max_policy_lag": 1}
+    split["policy"]["weights"] = {"channel": "folder"}
     apart = closed(HostedPolicy(split))
     found = apart.restore(str(home / "checkpoints"))["restored"]
     assert found["version"] == 2

@@ -22,8 +22,11 @@ from tests.unit.weights_support import blank, large
 class Deadly(dict[str, Tensor]):
     """Tensors to be filled; the process ends when the last of them is."""
 
+    seen = 0
+
     def __getitem__(self, name: str) -> Tensor:
-        if name == list(self)[-1]:
+        self.seen += name == list(self)[-1]
+        if self.seen == 2:  # it was looked at before
             os.kill(os.getpid(), signal.SIGKILL)
         return super().__getitem__(name)
 
