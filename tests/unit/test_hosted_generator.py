@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 import torch
 
+from swarmnode.config.policy import LoraSettings, PolicySettings
 from swarmnode.hosted_generator import HostedGenerator
 from swarmnode.hosted_policy import HostedPolicy
 from swarmnode.weights.places import place_of
 from tests.unit.judge_support import write_classifier
+from tests.unit.model_support import disturb, write_model
 from tests.unit.resume_support import PROMPTS, order, recorded
 
 
@@ -150,3 +152,19 @@ def test_a_checkpoint_goes_on_in_either_mode(home: Path, closed: Closing) -> Non
     assert all(
         torch.equal(one, weights_of(apart)[name]) for name, one in weights_of(together).items()
     )
+
+
+def test_with_adapters_these_alone_are_handed_over_on_the_same_base(
+    home: Path, closed: Closing
+) -> None:
+    pytest.importorskip("peft")
+    folder = write_model(home / "small")
+    policy = PolicySettings(model=str(folder), max_new_tokens=4, lora=LoraSettings(rank=2))
+    asked = ordered(home) | {"policy": policy.model_dump()}
+    trainer = closed(HostedPolicy(asked))
+    disturb(trainer._policy)
+    sent = trainer.publish_weights(5)
+    generator = closed(HostedGenerator(asked))
+    assert generator.take_weights()["version"] == 5
+    assert sent["bytes"] == sum(one.nbytes for one in trainer._policy.saved_tensors().values())
+    assert generator.sample(PROMPTS, 4) == trainer.generate(PROMPTS, 4)
