@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import AutoModelForSequenceClassification
 
 from swarmnode.config.channels import Channels, RewardModel
 from swarmnode.hosted_policy import HostedPolicy
@@ -18,6 +19,7 @@ from swarmnode.policy.names import UnusableModel
 from swarmnode.reward_models.judging import Judge
 from swarmnode.reward_models.opening import judge_memory, open_judge
 from swarmnode.reward_models.panel import Panel, panel_memory, scores_of
+from swarmnode.reward_models.reading import Row
 from swarmnode.rewards.channels import Paid
 from swarmnode.types import Group, PolicyInfo, Question, Scored
 from swarmnode.worker import handlers
@@ -29,7 +31,7 @@ from tests.unit.judge_support import (
     transformers_logits,
     write_classifier,
 )
-from tests.unit.model_support import END, chat_tokenizer, write_model
+from tests.unit.model_support import END, write_model
 from tests.unit.resume_support import SMALL, order, recorded
 
 CPU = torch.device("cpu")
@@ -61,16 +63,16 @@ def test_scores_are_those_of_transformers_forward_alone_and_in_batches(
     assert alone == pytest.approx(expected.tolist(), abs=2e-5)
 
 
-def test_a_decoders_score_is_its_last_tokens_even_where_that_is_its_padding_token(
+def test_a_decoders_score_is_its_last_tokens_whatever_others_are_padded_with(
     tmp_path: Path,
 ) -> None:
-    # Without a padding token of its own any id may end a row, the 0 that pads others as well.
+    # Without a padding token of its own any id may end a row.
     folder = write_classifier(tmp_path / "m", "llama-unpadded")
-    tokenizer = chat_tokenizer(None)
-    ends = {tokenizer.decode([number])[-1:] or "x" for number in range(3, 12)}
-    texts = [("a", text) for text in ("", "longer than the rest of them", *sorted(ends))]
-    expected = transformers_logits(folder, texts)[:, 0]
-    assert torch.tensor(opened(folder).judge(texts).scores) == pytest.approx(expected, abs=2e-5)
+    model: Any = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    rows = [Row([9, 8, 0], [0] * 3), Row([5, 6, 7, 8, 1], [0] * 5), Row([9, 0], [0] * 2)]
+    with torch.no_grad():
+        alone = [float(model(input_ids=torch.tensor([row.ids])).logits) for row in rows]
+    assert opened(folder)._scored(rows) == pytest.approx(alone, abs=2e-5)
 
 
 def test_a_model_that_sees_its_padding_is_shown_rows_of_one_length(tmp_path: Path) -> None:
