@@ -74,7 +74,9 @@ def test_a_lost_generator_and_a_lost_trainer_come_back(node: RealNode) -> None:
         until(another, patience(60), f"another process for {part}")
         wait_for_rounds(node, 2, 60)
     assert_no_round_lost(node)
-    assert versions(node) == sorted(versions(node))
+    # Asked once: it goes on meanwhile.
+    numbers = versions(node)
+    assert numbers == sorted(numbers)
     last = node.reports()[-1].metrics
     assert last["split/dropped/lag"] + last["split/dropped/age"] <= (
         0.02 * last["split/generated_groups"]
