@@ -141,7 +141,7 @@ def test_a_host_refuses_before_it_reads_weights(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_generator_is_held_against_what_it_samples_in(monkeypatch: pytest.MonkeyPatch) -> None:
     class Made:
-        def __init__(self, _order: object) -> None: ...
+        def __init__(self, _order: object, _shelf: object) -> None: ...
         def figures(self) -> str:
             return "made"
 
