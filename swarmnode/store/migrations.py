@@ -71,9 +71,9 @@ MIGRATIONS = (
     (
         # Bytes of all bundles before this one: what goes first is found without a look at the rest.
         "ALTER TABLE bundles ADD COLUMN bytes_before INTEGER NOT NULL DEFAULT 0",
-        """UPDATE bundles SET bytes_before = (
-            SELECT coalesce(sum(size), 0) FROM bundles AS earlier WHERE earlier.id < bundles.id
-        )""",
+        """UPDATE bundles SET bytes_before = sums.bytes - size
+            FROM (SELECT id, sum(size) OVER (ORDER BY id) AS bytes FROM bundles) AS sums
+            WHERE sums.id = bundles.id""",
         "CREATE INDEX bundles_by_bytes_before ON bundles (bytes_before)",
     ),
 )
