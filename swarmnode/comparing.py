@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
-from swarmnode.children import policy_child, scoring_child
 from swarmnode.comparison import Answers
 from swarmnode.config.rewards import Rewards
 from swarmnode.config.settings import Settings
 from swarmnode.config.tasks import Tasks
 from swarmnode.config.training import Training
 from swarmnode.evaluation import answer_closely
-from swarmnode.examining import NO_SWARM, held_out_questions, hosted, starting_order
+from swarmnode.examining import Watching, examiners, held_out_questions, hosted, starting_order
 from swarmnode.outfit import making_of
 from swarmnode.policies import policy_order
 from swarmnode.policy.order import PolicyOrder
@@ -64,19 +61,6 @@ class Reply:
     answers: Answers
 
 
-class Watching(Protocol):
-    """What is told while they answer."""
-
-    def making(self) -> None:
-        """A policy is being made."""
-
-    def answering(self, which: str, questions: int) -> None:
-        """The policy `which`, "A" or "B", is asked so many questions in all."""
-
-    def answered(self, task: str, questions: int) -> None:
-        """So many more are done."""
-
-
 def contend(contest: Contest, watching: Watching) -> tuple[Reply, Reply]:
     """Let both answer.
 
@@ -90,13 +74,7 @@ async def _contend(contest: Contest, watching: Watching) -> tuple[Reply, Reply]:
     a, b = contest.contestants
     names = tuple(map(":".join, contest.pairs))
     asked = a.settings.tasks.model_copy(update={"names": names})
-    async with AsyncExitStack() as stack:
-        scoring = scoring_child(a.settings.model_copy(update={"tasks": asked}), NO_SWARM)
-        host = policy_child(contest.environment, "policy host")
-        for child in (scoring, host):
-            child.start()
-            stack.push_async_callback(child.close)
-        scorer = Scorer(scoring, a.settings.rewards)
+    async with examiners(a.settings, asked, contest.environment) as (scorer, host):
         questions = await held_out_questions(scorer, contest.pairs, contest.questions)
         count = sum(map(len, questions.values()))
 

@@ -8,8 +8,8 @@ is told by swarmnode.pass_rates.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -68,13 +68,13 @@ class CannotAsk(Exception):
 
 
 class Watching(Protocol):
-    """What is told while the policy answers."""
+    """What is told while policies answer."""
 
     def making(self) -> None:
         """A policy is being made."""
 
     def answering(self, which: str, questions: int) -> None:
-        """The policy `which`, "start" or "now", is asked so many questions in all."""
+        """The policy `which` ("start" or "now", "A" or "B") is asked so many questions in all."""
 
     def answered(self, task: str, questions: int) -> None:
         """So many more are done."""
@@ -91,13 +91,7 @@ def examine(exam: Exam, watching: Watching) -> ExamResult:
 
 async def _examine(exam: Exam, watching: Watching) -> ExamResult:
     asked = exam.settings.tasks.model_copy(update={"names": tuple(map(":".join, exam.pairs))})
-    async with AsyncExitStack() as stack:
-        scoring = scoring_child(exam.settings.model_copy(update={"tasks": asked}), NO_SWARM)
-        host = policy_child(exam.environment, "policy host")
-        for child in (scoring, host):
-            child.start()
-            stack.push_async_callback(child.close)
-        scorer = Scorer(scoring, exam.settings.rewards)
+    async with examiners(exam.settings, asked, exam.environment) as (scorer, host):
         questions = await held_out_questions(scorer, exam.pairs, exam.questions)
         ask = partial(examine_closely, scorer, questions=questions, samples=exam.samples)
         count = sum(map(len, questions.values()))
@@ -117,6 +111,20 @@ async def _examine(exam: Exam, watching: Watching) -> ExamResult:
             await policy.create(order)
         watching.answering("start", count)
         return ExamResult(await ask(policy=policy, told=watching.answered), now)
+
+
+@asynccontextmanager
+async def examiners(
+    settings: Settings, asked: Tasks, environment: Mapping[str, str]
+) -> AsyncIterator[tuple[Scorer, Child]]:
+    """A scorer of what is `asked`, and a policy host without a policy. ChildError."""
+    async with AsyncExitStack() as stack:
+        scoring = scoring_child(settings.model_copy(update={"tasks": asked}), NO_SWARM)
+        host = policy_child(environment, "policy host")
+        for child in (scoring, host):
+            child.start()
+            stack.push_async_callback(child.close)
+        yield Scorer(scoring, settings.rewards), host
 
 
 async def starting_order(

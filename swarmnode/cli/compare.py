@@ -100,24 +100,11 @@ def _path(one: Named) -> Path | None:
 
 
 def _answered(contest: Contest) -> tuple[Reply, Reply]:
-    from swarmnode.cli.eval_screen import Progressing
+    from swarmnode.cli.asking import asking
     from swarmnode.comparing import contend
-    from swarmnode.evaluation import EvaluationError
-    from swarmnode.examining import CannotAsk
-    from swarmnode.process import ChildError, ChildRefused
 
-    try:
-        contest.cache.mkdir(parents=True, exist_ok=True)
-        with Progressing() as progress:
-            return contend(contest, progress)
-    except CannotAsk as error:
-        raise Mistake(str(error)) from error
-    except ChildRefused as error:
-        raise Mistake(str(error), Exit.CONFIG) from error
-    except (ChildError, EvaluationError) as error:
-        raise Mistake(str(error), Exit.FAILURE) from error
-    except OSError as error:
-        raise Mistake(f"{error.filename}: {error.strerror}", Exit.FAILURE) from error
+    with asking(contest.cache) as progress:
+        return contend(contest, progress)
 
 
 def _tell(

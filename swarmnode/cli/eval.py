@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from swarmnode.cli.checkpoints import Place, Step, chosen_checkpoint
-from swarmnode.cli.exits import Exit, Mistake
+from swarmnode.cli.exits import Mistake
 from swarmnode.cli.loading import check_tasks, load
 from swarmnode.cli.options import Assignments, Config, Tasks
 
@@ -102,23 +102,11 @@ def _exam(chosen: Chosen | None, settings: Settings, asked: Settings, samples: i
 
 
 def _examined(exam: Exam) -> ExamResult:
-    from swarmnode.cli.eval_screen import Progressing
-    from swarmnode.evaluation import EvaluationError
-    from swarmnode.examining import CannotAsk, examine
-    from swarmnode.process import ChildError, ChildRefused
+    from swarmnode.cli.asking import asking
+    from swarmnode.examining import examine
 
-    try:
-        exam.cache.mkdir(parents=True, exist_ok=True)
-        with Progressing() as progress:
-            return examine(exam, progress)
-    except CannotAsk as error:
-        raise Mistake(str(error)) from error
-    except ChildRefused as error:
-        raise Mistake(str(error), Exit.CONFIG) from error
-    except (ChildError, EvaluationError) as error:
-        raise Mistake(str(error), Exit.FAILURE) from error
-    except OSError as error:
-        raise Mistake(f"{error.filename}: {error.strerror}", Exit.FAILURE) from error
+    with asking(exam.cache) as progress:
+        return examine(exam, progress)
 
 
 def _tell(exam: Exam, chosen: Chosen | None, result: ExamResult, *, as_json: bool) -> None:
