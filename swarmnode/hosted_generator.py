@@ -16,8 +16,7 @@ import torch
 
 from swarmnode.config.channels import Channels
 from swarmnode.config.policy import PolicySettings
-from swarmnode.hosted_policy import fields_of, models_folder
-from swarmnode.policy.loading import load_policy
+from swarmnode.hosted_policy import fields_of, loaded_policy
 from swarmnode.reward_models.panel import Shelf, open_judges, scores_of
 from swarmnode.weights.channel import WeightsIn
 from swarmnode.weights.opening import open_in
@@ -33,11 +32,7 @@ class HostedGenerator:
     def __init__(self, order: dict[str, Any], shelf: Shelf | None = None) -> None:
         """Make it; `shelf` holds the reward models that policies of one host share."""
         settings = PolicySettings.model_validate(order["policy"])
-        self._policy = load_policy(settings, order["shared_seed"], models_folder())
-        self._policy.examples = {
-            task: [(question, answer) for question, answer in pairs]
-            for task, pairs in order["examples"].items()
-        }
+        self._policy = loaded_policy(settings, order)
         self._settings = settings
         sent = selected(self._policy.model)
         self._tensors = sent.tensors

@@ -60,11 +60,7 @@ class HostedPolicy:
         """Make it; `shelf` holds the reward models that policies of one host share."""
         settings = PolicySettings.model_validate(order["policy"])
         started = time.monotonic()
-        self._policy = load_policy(settings, order["shared_seed"], models_folder())
-        self._policy.examples = {
-            task: [(question, answer) for question, answer in pairs]
-            for task, pairs in order["examples"].items()
-        }
+        self._policy = loaded_policy(settings, order)
         self._settings = settings
         self._warm_start(order)
         training = Training.model_validate(order["training"]).for_model(
@@ -261,6 +257,16 @@ class HostedPolicy:
     def export(self, folder: str, form: ExportForm) -> None:
         """Write the policy into an empty folder in the form of transformers."""
         export_policy(self._policy, Path(folder), form)
+
+
+def loaded_policy(settings: PolicySettings, order: dict[str, Any]) -> Policy:
+    """The model of an order with its examples, before any training. Raises UnusableModel."""
+    policy = load_policy(settings, order["shared_seed"], models_folder())
+    policy.examples = {
+        task: [(question, answer) for question, answer in pairs]
+        for task, pairs in order["examples"].items()
+    }
+    return policy
 
 
 def models_folder() -> Path:

@@ -119,21 +119,26 @@ def _config(folder: Path, name: str) -> Any:
         raise UnusableModel(f"{name} has a config.json that is no model's: {error}") from error
 
 
-def _model(folder: Path, name: str, dtype: torch.dtype) -> PreTrainedModel:
+def load_classifier(folder: Path, trouble: str, **further: Any) -> Any:
+    """What transformers loads, from safetensors alone and without code of the model.
+
+    `further` are arguments of its own. Raises UnusableModel, which begins with `trouble`.
+    """
     try:
-        model, loaded = AutoModelForSequenceClassification.from_pretrained(
+        return AutoModelForSequenceClassification.from_pretrained(
             folder,
-            dtype=dtype,
             use_safetensors=True,
             trust_remote_code=False,
             local_files_only=True,
-            output_loading_info=True,
+            **further,
         )
     except (ValueError, OSError, RuntimeError) as error:
-        raise UnusableModel(
-            f"{name} is no sequence-classification model that transformers can load: "
-            f"{first_line(error)}"
-        ) from error
+        raise UnusableModel(f"{trouble}: {first_line(error)}") from error
+
+
+def _model(folder: Path, name: str, dtype: torch.dtype) -> PreTrainedModel:
+    trouble = f"{name} is no sequence-classification model that transformers can load"
+    model, loaded = load_classifier(folder, trouble, dtype=dtype, output_loading_info=True)
     if missing := sorted(loaded["missing_keys"]):
         raise UnusableModel(
             f"{name} has no {missing[0]} in its files and would judge at random; take a model "

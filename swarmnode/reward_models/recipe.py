@@ -12,23 +12,21 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from transformers import AutoModelForSequenceClassification, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 from transformers.modeling_utils import PreTrainedModel
 from transformers.utils.logging import disable_progress_bar
 
 from swarmnode.config.channels import RewardModel
-from swarmnode.policy.hub import check_folder, first_line, open_tokenizer
-from swarmnode.policy.names import UnusableModel
+from swarmnode.policy.hub import check_folder, open_tokenizer
 from swarmnode.reward_models.bytes_judge import bytes_model, bytes_tokenizer
 from swarmnode.reward_models.comparisons import Comparison, UnusableData
 from swarmnode.reward_models.findings import Findings, Judged, findings
 from swarmnode.reward_models.judging import Head, Judge, inputs_of, sees_kinds
-from swarmnode.reward_models.opening import reward_model_folder
+from swarmnode.reward_models.opening import load_classifier, reward_model_folder
 from swarmnode.reward_models.reading import Reading, Row
 
 BUILT_IN_RATE, BASE_RATE = 2e-3, 2e-5
@@ -131,20 +129,8 @@ def _start(recipe: Recipe) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
     folder = reward_model_folder(RewardModel(name="base", model=name))
     check_folder(folder, name)
     tokenizer = open_tokenizer(folder, name)
-    try:
-        model: Any = AutoModelForSequenceClassification.from_pretrained(
-            folder,
-            dtype=torch.float32,
-            num_labels=1,
-            use_safetensors=True,
-            trust_remote_code=False,
-            local_files_only=True,
-        )
-    except (ValueError, OSError, RuntimeError) as error:
-        raise UnusableModel(
-            f"{name} is no model that transformers can put a classification head on: "
-            f"{first_line(error)}"
-        ) from error
+    trouble = f"{name} is no model that transformers can put a classification head on"
+    model = load_classifier(folder, trouble, dtype=torch.float32, num_labels=1)
     text = model.config.get_text_config()
     if text.pad_token_id is None:
         # It must be saved with the model, which finds a row's end by it.
