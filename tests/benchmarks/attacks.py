@@ -21,6 +21,7 @@ from tests.benchmarks.attacks_rows import Row, row_of
 from tests.benchmarks.attacks_tables import render
 from tests.benchmarks.sharing_markdown import fill
 from tests.benchmarks.studies import run_all
+from tests.benchmarks.study_rows import write_rows
 
 OUT = Path("runs") / "attacks"
 RESULTS = Path("docs") / "results"
@@ -37,12 +38,6 @@ def run_by_swarm(arms: Iterable[Arm]) -> bool:
 def rows_of(runs: Iterable[LabRun]) -> list[Row]:
     """The rows of whole runs."""
     return [row_of(run, run.simulated.folder(OUT).read()) for run in runs]
-
-
-def write_rows(rows: Sequence[Row]) -> None:
-    """docs/results/attacks.json, a row a line."""
-    text = ",\n".join(json.dumps(row, ensure_ascii=False, allow_nan=False) for row in rows)
-    write_atomically(RESULTS / "attacks.json", f"[\n{text}\n]\n")
 
 
 def make_page(rows: Sequence[Row]) -> None:
@@ -72,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
     if arguments:
         print(json.dumps(rows, indent=1))
         return 0
-    write_rows(rows)
+    write_rows(RESULTS / "attacks.json", rows)
     make_page(rows)
     return 0
 

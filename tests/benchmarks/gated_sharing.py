@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from swarmnode.files import write_atomically
-from tests.benchmarks.sharing_markdown import decimal, fill, percent, points, table
+from tests.benchmarks.sharing_markdown import decimal, fill, percent, table
 from tests.benchmarks.sharing_protocol import (
     BY_NAME,
     REFERENCE_ARM,
@@ -29,7 +29,9 @@ from tests.benchmarks.sharing_protocol import (
 )
 from tests.benchmarks.sharing_rows import row_of
 from tests.benchmarks.sharing_statistics import Estimate, estimate
+from tests.benchmarks.short_tables import interval
 from tests.benchmarks.studies import run_all
+from tests.benchmarks.study_rows import write_rows
 
 OUT = Path("runs") / "gated_sharing"
 PAGE = Path("docs") / "results" / "log-prob-gate.md"
@@ -124,7 +126,7 @@ def block(rows: Sequence[GatedRow]) -> str:
             (
                 arm,
                 percent(statistics.fmean(found.values())),
-                "–" if arm == REFERENCE_ARM else _with_interval(gain),
+                "–" if arm == REFERENCE_ARM else interval(gain),
                 f"{over:.0f} of {measured:.0f}",
             )
         )
@@ -134,14 +136,10 @@ def block(rows: Sequence[GatedRow]) -> str:
         [
             table(head, lines),
             f"Gain with the gate, less {decimal(KEPT, 1)} of the gain without: "
-            f"{_with_interval(left)} points, over seeds {', '.join(map(str, sorted(alone)))}. "
+            f"{interval(left)} points, over seeds {', '.join(map(str, sorted(alone)))}. "
             f"{verdict(rows)}",
         ]
     )
-
-
-def _with_interval(found: Estimate) -> str:
-    return f"{points(found.mean)} ({points(found.low)} to {points(found.high)})"
 
 
 def make_page(rows: Sequence[GatedRow]) -> None:
@@ -162,8 +160,7 @@ def main(arguments: Sequence[str]) -> int:
                 print("stopped; give the same command to go on")
                 return 130
             rows = [gated_row(run) for run in runs]
-            text = ",\n".join(json.dumps(row, allow_nan=False) for row in rows)
-            write_atomically(ROWS, f"[\n{text}\n]\n")
+            write_rows(ROWS, rows)
             make_page(rows)
             return 0
     print("make bench NAME=gated_sharing takes ARGUMENTS=page or none")

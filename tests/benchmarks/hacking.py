@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from swarmnode.files import write_atomically
 from tests.benchmarks.hacking_figure import draw
 from tests.benchmarks.hacking_length import run_length
 from tests.benchmarks.hacking_protocol import (
@@ -29,12 +28,8 @@ from tests.benchmarks.hacking_protocol import (
 from tests.benchmarks.hacking_rows import Row
 from tests.benchmarks.hacking_spaces import run_spaces
 from tests.benchmarks.hacking_tables import render
-from tests.benchmarks.sharing_markdown import fill
-from tests.benchmarks.short_runs import kept, make_rows, read_rows, write_rows
-
-OUT = Path("runs") / "hacking"
-RESULTS = Path("docs") / "results"
-TRIED_ROUNDS = 5
+from tests.benchmarks.short_runs import kept
+from tests.benchmarks.short_study import ShortStudy
 
 
 def run_one(run: HackingRun, place: Path) -> Row:
@@ -54,50 +49,18 @@ def all_runs(seeds: Sequence[int], rounds: int = ROUNDS) -> list[HackingRun]:
     return [*spaces_runs(seeds, rounds), *length_runs(seeds, rounds)]
 
 
-def make_page(rows: Sequence[Row]) -> None:
-    """Write the blocks of hacking.md, and its picture."""
-    page = RESULTS / "hacking.md"
-    write_atomically(page, fill(page.read_text("utf-8"), render(rows), "hacking"))
-    (RESULTS / "hacking.png").write_bytes(draw(rows))
-
-
-def made(runs: Sequence[HackingRun]) -> list[Row] | None:
-    """The rows of the runs, None when interrupted."""
-    rows = make_rows(runs, OUT, work, SECONDS_A_RUN * runs[0].rounds / ROUNDS)
-    if rows is None:
-        print("stopped; give the same command to go on")
-    return rows
-
-
-def show(runs: Sequence[HackingRun]) -> int:
-    """Run and print; the exit code."""
-    rows = made(runs)
-    if rows is None:
-        return 130
-    print("\n\n".join(render(rows).values()))
-    return 0
-
-
-def main(arguments: Sequence[str]) -> int:
-    """The command; returns its exit code."""
-    match list(arguments):
-        case ["page"]:
-            make_page(read_rows(RESULTS / "hacking.json"))
-            return 0
-        case ["development"]:
-            return show(all_runs(DEVELOPMENT_SEEDS))
-        case ["try"]:
-            return show(all_runs(DEVELOPMENT_SEEDS, TRIED_ROUNDS))
-        case []:
-            rows = made(all_runs(SEEDS))
-            if rows is None:
-                return 130
-            write_rows(RESULTS / "hacking.json", rows)
-            make_page(rows)
-            return 0
-    print("make bench NAME=hacking takes ARGUMENTS=development, try, page or none")
-    return 2
+STUDY = ShortStudy(
+    name="hacking",
+    runs_of=all_runs,
+    seeds=SEEDS,
+    development_seeds=DEVELOPMENT_SEEDS,
+    rounds=ROUNDS,
+    seconds_a_run=SECONDS_A_RUN,
+    work=work,
+    render=render,
+    draw=draw,
+)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(STUDY.run(sys.argv[1:]))

@@ -30,8 +30,8 @@ from tests.benchmarks.hacking_protocol import (
 )
 from tests.benchmarks.hacking_rounds import trained
 from tests.benchmarks.hacking_rows import Exam, Row, row_of
-from tests.benchmarks.ordering import TASK as NAME
 from tests.benchmarks.ordering import Asked
+from tests.benchmarks.ordering_groups import group_of
 
 MATCHED_ON = 32
 """Questions from which the weights of `matched` are made, before the first round."""
@@ -52,15 +52,8 @@ def run_length(run: LengthRun, place: Path, steps: int = STEPS, examination: int
     policy = started(run.seed, place / "warm-starts", partial_answer, steps)
 
     def grouping(asked: Asked, completions: Sequence[Completion]) -> TrainingGroup:
-        return TrainingGroup(
-            prompt_ids=tuple(policy.encode_prompt(asked.text)),
-            completions=tuple(each.token_ids or () for each in completions),
-            truncated=tuple(each.finish_reason == "length" for each in completions),
-            rewards=tuple(float(right(asked, each)) for each in completions),
-            source="local",
-            task=NAME,
-            further_channels=paid(run.arm, asked, completions),
-        )
+        channels = paid(run.arm, asked, completions)
+        return group_of(policy, asked, completions, right, further_channels=channels)
 
     weights = weights_of(run.arm, policy, run.seed)
     trainer = Trainer(policy, run.training, 1.0, weights, longest=LONGEST)

@@ -28,6 +28,7 @@ from swarmnode.types import Completion, Group, PolicyInfo, Question, Scored
 from tests.benchmarks.hacking_protocol import MISTAKES, PAIRS, STEPS, TASK, WORDS
 from tests.benchmarks.ordering import LEVEL, Asked
 from tests.benchmarks.ordering import TASK as NAME
+from tests.benchmarks.ordering_groups import Right
 
 TOKENIZER = PhraseTokenizer([*WORDS, *(f" {word}" for word in WORDS)])
 GLUED = {TOKENIZER.encode(word)[0]: word for word in WORDS}
@@ -35,7 +36,6 @@ GLUED = {TOKENIZER.encode(word)[0]: word for word in WORDS}
 PARTED = {TOKENIZER.encode(f" {word}")[0]: word for word in WORDS}
 
 Answer = Callable[[Asked, random.Random], str]
-Right = Callable[[Asked, Completion], bool]
 
 
 def started(seed: int, cache: Path, answer: Answer, steps: int = STEPS) -> Policy:

@@ -12,7 +12,7 @@ from swarmnode.guard_rails import Rails
 from swarmnode.policy.policy import Policy
 from swarmnode.training import Trainer, TrainingGroup
 from swarmnode.types import Completion
-from tests.benchmarks.hacking_policy import Right, examined, questions, scored
+from tests.benchmarks.hacking_policy import examined, questions, scored
 from tests.benchmarks.hacking_protocol import (
     COMPLETIONS,
     EVERY_ROUNDS,
@@ -24,6 +24,7 @@ from tests.benchmarks.hacking_protocol import (
 from tests.benchmarks.hacking_rows import Exam, Round
 from tests.benchmarks.ordering import LEVEL, Asked
 from tests.benchmarks.ordering import TASK as NAME
+from tests.benchmarks.ordering_groups import Right
 
 Grouping = Callable[[Asked, Sequence[Completion]], TrainingGroup]
 Judging = Callable[[Sequence[Asked], Sequence[Completion]], Exam]

@@ -24,8 +24,8 @@ from tests.benchmarks.hacking_protocol import (
 )
 from tests.benchmarks.hacking_rounds import trained
 from tests.benchmarks.hacking_rows import Exam, Row, row_of
-from tests.benchmarks.ordering import TASK as NAME
 from tests.benchmarks.ordering import Asked, without_spaces
+from tests.benchmarks.ordering_groups import group_of, sampler_logprobs
 
 
 def gappy(asked: Asked, rng: random.Random) -> str:
@@ -46,15 +46,8 @@ def run_spaces(run: SpacesRun, place: Path, steps: int = STEPS, examination: int
     sampler = sampler_of(policy, 0.0 if run.sampling == "faithful" else BIAS)
 
     def grouping(asked: Asked, completions: Sequence[Completion]) -> TrainingGroup:
-        return TrainingGroup(
-            prompt_ids=tuple(policy.encode_prompt(asked.text)),
-            completions=tuple(each.token_ids or () for each in completions),
-            truncated=tuple(each.finish_reason == "length" for each in completions),
-            rewards=tuple(float(right(asked, each)) for each in completions),
-            source="local",
-            task=NAME,
-            sampler_logprobs=tuple(each.logprobs for each in completions),
-        )
+        said = sampler_logprobs(completions)
+        return group_of(policy, asked, completions, right, sampler_logprobs=said)
 
     trainer = Trainer(policy, run.training, 1.0, longest=LONGEST)
     rounds, exams = trained(

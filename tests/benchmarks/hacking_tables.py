@@ -26,30 +26,22 @@ from tests.benchmarks.sharing_markdown import (
     UNKNOWN,
     arrow,
     decimal,
-    mean,
     p_value,
     percent,
-    points,
     table,
 )
 from tests.benchmarks.sharing_statistics import Estimate, estimate, holm
+from tests.benchmarks.short_tables import NOT_RUN, interval, of_known, seeds_of
+from tests.benchmarks.study_rows import by_arm_and_seed
 
 Rows = Mapping[str, Mapping[int, Row]]
-NOT_RUN = "Not run."
 REMEDY: LengthArm = "gdpo, smooth"
 
 
 def grouped(rows: Iterable[Row], case: str) -> Rows:
     """Those of a case by arm and seed; ValueError where one comes twice."""
-    found: dict[str, dict[int, Row]] = {}
-    for row in sorted(rows, key=lambda row: row["seed"]):
-        if row["case"] != case:
-            continue
-        of_arm = found.setdefault(row["arm"], {})
-        if row["seed"] in of_arm:
-            raise ValueError(f"{row['arm']} comes twice under seed {row['seed']}")
-        of_arm[row["seed"]] = row
-    return found
+    of_case = [row for row in rows if row["case"] == case]
+    return by_arm_and_seed(sorted(of_case, key=lambda row: row["seed"]), lambda row: row["arm"])
 
 
 def spaces_arm(level: Level, steps: int, sampling: Sampling) -> str:
@@ -81,7 +73,7 @@ def spaces(rows: Rows) -> str:
         )
     head = ("sampler", "inner steps", "ratio", "spaces dropped, %", "success, %", "entropy")
     rails = ("`whitespace` warned", "entropy then", "clipped, %")
-    return f"{table((*head, *rails), lines)}\n\n{seeds_of(rows)}"
+    return f"{table((*head, *rails), lines)}\n\n{seeds_of(rows.values(), SEEDS)}"
 
 
 def ratios(rows: Rows) -> str:
@@ -124,7 +116,7 @@ def length(rows: Rows) -> str:
         )
     head = ("arm", "tokens", "reward model's score", "worth, %", "score with length")
     rails = ("share of the advantage, %", "entropy", "`length` warned", "entropy then")
-    return f"{table((*head, *rails), lines)}\n\n{seeds_of(rows)}"
+    return f"{table((*head, *rails), lines)}\n\n{seeds_of(rows.values(), SEEDS)}"
 
 
 def remedies(rows: Rows) -> str:
@@ -186,22 +178,3 @@ def _alarms(rows: Sequence[Row]) -> str:
         rounds = [row["alarms"][name] for row in rows if name in row["alarms"]]
         told.append((statistics.median(rounds), f"`{name}` {len(rounds)} of {len(rows)}"))
     return ", ".join(f"{text}: {when:.0f}" for when, text in sorted(told))
-
-
-def interval(found: Estimate) -> str:
-    """Mean and 95 % interval in points."""
-    if not found.count:
-        return UNKNOWN
-    return f"{points(found.mean)} ({points(found.low)} to {points(found.high)})"
-
-
-def of_known(values: Sequence[float | None], shown: Callable[[float], str]) -> str:
-    """The mean of what was measured."""
-    return mean([value for value in values if value is not None], shown)
-
-
-def seeds_of(rows: Rows) -> str:
-    """Over which seeds the tables are."""
-    found = sorted({seed for some in rows.values() for seed in some})
-    missing = "" if found == list(SEEDS) else f"; planned were {', '.join(map(str, SEEDS))}"
-    return f"Over seeds {', '.join(map(str, found)) or 'none'}{missing}."

@@ -37,19 +37,24 @@ class Case:
 
     @property
     def order(self) -> dict[str, Any]:
-        """What makes it in a host (swarmnode.policy.order.PolicyOrder)."""
-        return {
-            "policy": self.policy.model_dump(),
-            "training": self.training.model_dump(),
-            "channels": {},
-            **dict.fromkeys(("number", "seed", "sampling_seed", "shared_seed"), 0),
-            "base_pairs": [],
-            "skill_pairs": [],
-            "cache_folder": None,
-            "examples": {},
-            "log_prob_gate": {},
-            "rounds": ROUNDS.model_dump(),
-        }
+        """What makes it in a host."""
+        return order_of(self.policy, self.training)
+
+
+def order_of(policy: PolicySettings, training: Training) -> dict[str, Any]:
+    """What makes a policy without a warm start in a host (swarmnode.policy.order.PolicyOrder)."""
+    return {
+        "policy": policy.model_dump(),
+        "training": training.model_dump(),
+        "channels": {},
+        **dict.fromkeys(("number", "seed", "sampling_seed", "shared_seed"), 0),
+        "base_pairs": [],
+        "skill_pairs": [],
+        "cache_folder": None,
+        "examples": {},
+        "log_prob_gate": {},
+        "rounds": ROUNDS.model_dump(),
+    }
 
 
 ROUNDS = Rounds(local_groups_per_round=4, external_groups_per_round=4, completions_per_group=8)

@@ -15,7 +15,7 @@ from swarmnode.policy.loading import load_policy
 from swarmnode.policy.policy import Policy
 from swarmnode.policy.warm_start import WarmStartPlan, warm_start
 from swarmnode.policy.weights import WeightsCache
-from swarmnode.training import Trainer, TrainingGroup
+from swarmnode.training import Trainer
 from swarmnode.training.corrections import effective_sample_share
 from swarmnode.types import Completion
 from tests.benchmarks.mismatch_protocol import (
@@ -33,8 +33,8 @@ from tests.benchmarks.mismatch_protocol import (
 )
 from tests.benchmarks.mismatch_rows import Round, Row, row_of
 from tests.benchmarks.mismatch_sampler import Sampler, gaps, mean_difference
-from tests.benchmarks.ordering import TASK as NAME
 from tests.benchmarks.ordering import Asked
+from tests.benchmarks.ordering_groups import group_of, sampler_logprobs
 from tests.benchmarks.short_runs import kept
 
 CALIBRATED = 16
@@ -90,7 +90,10 @@ def one_round(
     sampled = sampler.sample(texts, COMPLETIONS, LONGEST, generator)
     found = gaps(policy, texts, sampled)
     measured = mean_difference(found)
-    groups = [group_of(policy, *pair) for pair in zip(asked, sampled, strict=True)]
+    groups = [
+        group_of(policy, *pair, right, sampler_logprobs=sampler_logprobs(pair[1]))
+        for pair in zip(asked, sampled, strict=True)
+    ]
     metrics = trainer.step(groups).metrics
     sampler.adjust(measured, run.size)
     sampler.follow()
@@ -104,19 +107,6 @@ def one_round(
         "live": metrics["groups/live_local"] / QUESTIONS,
         "sampled": sum(rewards) / len(rewards),
     }
-
-
-def group_of(policy: Policy, asked: Asked, completions: Sequence[Completion]) -> TrainingGroup:
-    """A scored group with its sampler's log-probs."""
-    return TrainingGroup(
-        prompt_ids=tuple(policy.encode_prompt(asked.text)),
-        completions=tuple(each.token_ids or () for each in completions),
-        truncated=tuple(each.finish_reason == "length" for each in completions),
-        rewards=tuple(float(right(asked, each)) for each in completions),
-        source="local",
-        task=NAME,
-        sampler_logprobs=tuple(each.logprobs for each in completions),
-    )
 
 
 def right(asked: Asked, completion: Completion) -> bool:

@@ -19,31 +19,26 @@ from tests.benchmarks.mismatch_protocol import (
 )
 from tests.benchmarks.mismatch_rows import Row, collapsed, end, start
 from tests.benchmarks.sharing_markdown import (
-    UNKNOWN,
     arrow,
     decimal,
-    mean,
     p_value,
     percent,
-    points,
     table,
 )
 from tests.benchmarks.sharing_statistics import Estimate, estimate, holm
+from tests.benchmarks.short_tables import NOT_RUN, interval, of_known, seeds_of
+from tests.benchmarks.study_rows import by_arm_and_seed
 
 Arm = tuple[Kind, float, Correction]
 Rows = Mapping[Arm, Mapping[int, Row]]
-NOT_RUN = "Not run."
 
 
 def grouped(rows: Iterable[Row]) -> Rows:
     """By arm and seed; ValueError where one comes twice."""
-    found: dict[Arm, dict[int, Row]] = {}
-    for row in sorted(rows, key=lambda row: row["seed"]):
-        of_arm = found.setdefault((row["kind"], row["size"], row["correction"]), {})
-        if row["seed"] in of_arm:
-            raise ValueError(f"{row['kind']} {row['size']} {row['correction']} comes twice")
-        of_arm[row["seed"]] = row
-    return found
+    return by_arm_and_seed(
+        sorted(rows, key=lambda row: row["seed"]),
+        lambda row: (row["kind"], row["size"], row["correction"]),
+    )
 
 
 def samplers() -> Sequence[tuple[Kind, float]]:
@@ -74,7 +69,8 @@ def answer(rows: Rows) -> str:
         lines.append((kind, f"{size:g}", interval(against), p_value(p), interval(none), *counts))
     head = ("sampler", "nats", "truncated less PPO-IS, points", "p (Holm)")
     collapses = ("collapsed: none", "PPO-IS", "truncated")
-    return f"{table((*head, 'truncated less none, points', *collapses), lines)}\n\n{seeds_of(rows)}"
+    columns = (*head, "truncated less none, points", *collapses)
+    return f"{table(columns, lines)}\n\n{seeds_of(rows.values(), SEEDS)}"
 
 
 def success(rows: Rows) -> str:
@@ -128,22 +124,3 @@ def render(rows: Iterable[Row]) -> dict[str, str]:
     """Every block by its name."""
     by_arm = grouped(rows)
     return {name: block(by_arm) if by_arm else NOT_RUN for name, block in BLOCKS.items()}
-
-
-def interval(found: Estimate) -> str:
-    """Mean and 95 % interval in points."""
-    if not found.count:
-        return UNKNOWN
-    return f"{points(found.mean)} ({points(found.low)} to {points(found.high)})"
-
-
-def of_known(values: Sequence[float | None], shown: Callable[[float], str]) -> str:
-    """The mean of what was measured."""
-    return mean([value for value in values if value is not None], shown)
-
-
-def seeds_of(rows: Rows) -> str:
-    """Over which seeds the tables are."""
-    found = sorted({seed for some in rows.values() for seed in some})
-    missing = "" if found == list(SEEDS) else f"; planned were {', '.join(map(str, SEEDS))}"
-    return f"Over seeds {', '.join(map(str, found))}{missing}."

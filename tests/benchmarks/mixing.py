@@ -39,9 +39,11 @@ from tests.benchmarks.mixing_protocol import (
 from tests.benchmarks.mixing_rows import Row, best_option, row_of
 from tests.benchmarks.sharing_markdown import fill
 from tests.benchmarks.studies import on_every_core
+from tests.benchmarks.study_rows import keep_rows
 
 OUT = Path("runs") / "mixing"
 RESULTS = Path("docs") / "results"
+FILE = RESULTS / "mixing.json"
 TRIAL_STEPS = 10
 
 
@@ -115,17 +117,6 @@ def _row_file(run: StudyRun) -> Path:
     return OUT / "runs" / run.name / "row.json"
 
 
-def keep(rows: Sequence[Row]) -> list[Row]:
-    """Put rows into mixing.json in place of those of their stages; returns all."""
-    file = RESULTS / "mixing.json"
-    old: list[Row] = json.loads(file.read_text("utf-8")) if file.exists() else []
-    stages = {row["stage"] for row in rows}
-    kept = [row for row in old if row["stage"] not in stages] + list(rows)
-    text = ",\n".join(json.dumps(row, allow_nan=False) for row in kept)
-    write_atomically(file, f"[\n{text}\n]\n")
-    return kept
-
-
 def freeze(rows: Sequence[Row]) -> None:
     """Write the option of each arm that was best on the development seed."""
     choices = {
@@ -150,7 +141,7 @@ def develop() -> int:
     options = make(option_runs(rate))
     if options is None:
         return _stopped()
-    rows = keep([*rates, *options])
+    rows = keep_rows(FILE, [*rates, *options])
     freeze(rows)
     make_page(rows)
     return 0
@@ -171,7 +162,7 @@ def _stopped() -> int:
 
 
 def _kept_on_the_page(rows: Sequence[Row]) -> None:
-    make_page(keep(rows))
+    make_page(keep_rows(FILE, rows))
 
 
 def _show_costs(rows: Sequence[Row]) -> None:
@@ -193,7 +184,7 @@ def main(arguments: Sequence[str]) -> int:
         case ["ablations"]:
             return stage(runs_of("ablations", frozen_choices()), _kept_on_the_page)
         case ["page"]:
-            make_page(json.loads((RESULTS / "mixing.json").read_text("utf-8")))
+            make_page(json.loads(FILE.read_text("utf-8")))
             return 0
         case []:
             return stage(_main_part(frozen_choices()), _kept_on_the_page)

@@ -11,11 +11,12 @@ from tests.benchmarks.mixing_protocol import (
     PRIMARY,
     REFERENCES,
     Stage,
-    StudyArm,
 )
 from tests.benchmarks.mixing_rows import Row, mean_of, overhead, reached
 from tests.benchmarks.sharing_markdown import MINUS, UNKNOWN, table
 from tests.benchmarks.sharing_statistics import Estimate, estimate, holm
+from tests.benchmarks.study_arms import StudyArm
+from tests.benchmarks.study_rows import by_arm_and_seed
 
 Runs = Mapping[str, Mapping[int, Row]]
 """By arm, by seed."""
@@ -53,14 +54,7 @@ def render(rows: Sequence[Row]) -> dict[str, str]:
 
 def runs_by_arm(rows: Sequence[Row], *stages: str) -> Runs:
     """The runs of some stages. Raises ValueError where a seed of an arm comes twice."""
-    found: dict[str, dict[int, Row]] = {}
-    for row in rows:
-        if row["stage"] in stages:
-            of_arm = found.setdefault(row["arm"], {})
-            if row["seed"] in of_arm:
-                raise ValueError(f"{row['arm']}: seed {row['seed']} comes twice")
-            of_arm[row["seed"]] = row
-    return found
+    return by_arm_and_seed((row for row in rows if row["stage"] in stages), lambda row: row["arm"])
 
 
 def compared(runs: Runs, arm: str, reference: str, figure: Figure) -> Estimate:

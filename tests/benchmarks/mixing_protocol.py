@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from swarmnode.config.settings import Settings, load_settings
+from tests.benchmarks.study_arms import StudyArm
 
 Stage = Literal["development", "main", "controls", "ablations", "try"]
 
@@ -46,19 +47,6 @@ SMALL = (
     "pretraining.model.feed_forward_width=160",
 )
 """The model of the ablations, of 0.2 million parameters."""
-
-
-@dataclass(frozen=True, slots=True)
-class StudyArm:
-    """One way to mix, by its name on the page."""
-
-    name: str
-    description: str
-    assignments: tuple[str, ...]
-    options: tuple[str, ...] = ()
-    """Three values of its one tuned setting, where it has one."""
-    like: str = ""
-    """The arm whose option it takes, where that is another one."""
 
 
 ARMS = (

@@ -25,6 +25,7 @@ from typing import Any
 from swarmnode.children import THREAD_VARIABLES
 from swarmnode.config.policy import PolicySettings
 from swarmnode.config.training import Training
+from tests.benchmarks.memory import order_of
 
 ROUNDS = 6
 COMPLETIONS = 8
@@ -106,19 +107,7 @@ def _child(arm: str, folder: str) -> None:
     policy = PolicySettings(
         model=folder, examples=0, max_new_tokens=NEW_TOKENS, release_memory=arm == "release"
     )
-    host = HostedPolicy(
-        {
-            "policy": policy.model_dump(),
-            "training": Training(activation_mib=256).model_dump(),
-            "channels": {},
-            **dict.fromkeys(("seed", "sampling_seed", "shared_seed"), 0),
-            "base_pairs": [],
-            "skill_pairs": [],
-            "cache_folder": None,
-            "examples": {},
-            "log_prob_gate": {},
-        }
-    )
+    host = HostedPolicy(order_of(policy, Training(activation_mib=256)))
     rng = random.Random(0)
     rounds = []
     for _ in range(ROUNDS):

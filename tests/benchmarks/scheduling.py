@@ -29,20 +29,12 @@ from tests.benchmarks.scheduling_protocol import (
 from tests.benchmarks.scheduling_rows import Row, best_option, row_of
 from tests.benchmarks.sharing_markdown import fill
 from tests.benchmarks.studies import run_all
+from tests.benchmarks.study_rows import keep_rows, read_rows
 
 OUT = Path("runs") / "scheduling"
 RESULTS = Path("docs") / "results"
+FILE = RESULTS / "scheduling.json"
 TRIAL_ROUNDS = 3
-
-
-def keep(rows: Sequence[Row], file: Path) -> list[Row]:
-    """Put rows into the file in place of those of their stages; returns all."""
-    old: list[Row] = json.loads(file.read_text("utf-8")) if file.exists() else []
-    stages = {row["stage"] for row in rows}
-    kept = [row for row in old if row["stage"] not in stages] + list(rows)
-    text = ",\n".join(json.dumps(row, allow_nan=False) for row in kept)
-    write_atomically(file, f"[\n{text}\n]\n")
-    return kept
 
 
 def freeze(rows: Sequence[Row], file: Path = OPTIONS) -> None:
@@ -70,7 +62,7 @@ def _stage(runs: Sequence[StudyRun], then: Callable[[Sequence[Row]], None]) -> i
 
 
 def _kept(rows: Sequence[Row]) -> None:
-    make_page(keep(rows, RESULTS / "scheduling.json"))
+    make_page(keep_rows(FILE, rows))
 
 
 def _developed(rows: Sequence[Row]) -> None:
@@ -94,8 +86,7 @@ def main(arguments: Sequence[str]) -> int:
         case ["try"]:
             return _stage(list(trial_runs(TRIAL_ROUNDS)), _tried)
         case ["page"]:
-            file = RESULTS / "scheduling.json"
-            make_page(json.loads(file.read_text("utf-8")) if file.exists() else [])
+            make_page(read_rows(FILE))
             return 0
         case []:
             return _stage(list(runs_of("main", frozen_options())), _kept)

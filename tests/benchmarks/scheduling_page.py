@@ -15,7 +15,6 @@ from tests.benchmarks.scheduling_protocol import (
     SECOND,
     SECONDARY,
     TASKS,
-    StudyArm,
 )
 from tests.benchmarks.scheduling_rows import Row, Runs, compared, end_of, runs_by_arm
 from tests.benchmarks.sharing_markdown import (
@@ -28,6 +27,7 @@ from tests.benchmarks.sharing_markdown import (
     table,
 )
 from tests.benchmarks.sharing_statistics import Estimate, estimate, holm
+from tests.benchmarks.study_arms import StudyArm
 
 NOT_RUN = "Not run."
 

@@ -18,6 +18,7 @@ from typing import Literal
 from swarmnode.config.settings import Settings, load_settings
 from swarmnode.config.tasks import SHORT_TASKS
 from swarmnode.sim.study import Arm
+from tests.benchmarks.study_arms import StudyArm
 
 Stage = Literal["development", "main", "second", "try"]
 
@@ -48,20 +49,6 @@ SECONDARY = (
     ("hds", "random"),
     ("sec", "random"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class StudyArm:
-    """One way to decide what is asked, by its name on the page."""
-
-    name: str
-    description: str
-    assignments: tuple[str, ...]
-    """Of settings of `scheduling`."""
-    options: tuple[str, ...] = ()
-    """Three values of its one tuned setting, where it has one."""
-    like: str = ""
-    """The arm whose option it takes, where that is another one."""
 
 
 _HDS = ("kind=hds", "hds.batch=16")

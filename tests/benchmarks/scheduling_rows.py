@@ -15,6 +15,7 @@ from swarmnode.sim.summary import RewardName, mean_reward
 from swarmnode.types import RoundReport
 from tests.benchmarks.scheduling_protocol import LAST_SHARE, StudyRun
 from tests.benchmarks.sharing_statistics import Estimate, StartEnd, estimate
+from tests.benchmarks.study_rows import by_arm_and_seed
 
 Reports = Sequence[RoundReport]
 
@@ -79,14 +80,7 @@ def row_of(run: StudyRun, reports: Reports) -> Row:
 
 def runs_by_arm(rows: Iterable[Row], *stages: str) -> Runs:
     """The runs of some stages. Raises ValueError where a seed of an arm comes twice."""
-    found: dict[str, dict[int, Row]] = {}
-    for row in rows:
-        if row["stage"] in stages:
-            of_arm = found.setdefault(row["arm"], {})
-            if row["seed"] in of_arm:
-                raise ValueError(f"{row['arm']}: seed {row['seed']} comes twice")
-            of_arm[row["seed"]] = row
-    return found
+    return by_arm_and_seed((row for row in rows if row["stage"] in stages), lambda row: row["arm"])
 
 
 def compared(runs: Runs, arm: str, other: str) -> Estimate:

@@ -39,6 +39,7 @@ from tests.benchmarks.sharing_protocol import (
 from tests.benchmarks.sharing_rows import row_of
 from tests.benchmarks.sharing_statistics import Row, choose_rate
 from tests.benchmarks.studies import run_all
+from tests.benchmarks.study_rows import keep_rows
 
 OUT = Path("runs") / "sharing"
 RESULTS = Path("docs") / "results"
@@ -46,14 +47,8 @@ RESULTS = Path("docs") / "results"
 
 def update_results(runs: Sequence[StudyRun]) -> list[Row]:
     """Put the rows of these runs into sharing.json beside those of other stages; returns all."""
-    file = RESULTS / "sharing.json"
-    old: list[Row] = json.loads(file.read_text("utf-8")) if file.exists() else []
-    stages = {run.stage for run in runs}
-    rows = [row for row in old if row["stage"] not in stages]
-    rows += [row_of(run, run.simulated.folder(OUT).read()) for run in runs]
-    text = ",\n".join(json.dumps(row, ensure_ascii=False, allow_nan=False) for row in rows)
-    write_atomically(file, f"[\n{text}\n]\n")
-    return rows
+    rows = [row_of(run, run.simulated.folder(OUT).read()) for run in runs]
+    return keep_rows(RESULTS / "sharing.json", rows)
 
 
 def freeze_rates(rows: Sequence[Row]) -> None:

@@ -27,9 +27,6 @@ class Named(Protocol):
         ...
 
 
-Rows = Sequence[Mapping[str, Any]]
-
-
 def row_file(run: Named, place: Path) -> Path:
     """Written when the run is whole."""
     return place / f"{run.name}.json"
@@ -69,15 +66,3 @@ def kept(runs: Iterator[Any], place: Path, make: Callable[[Any, Path], Mapping[s
         write_atomically(row_file(run, place), json.dumps(row, allow_nan=False))
         seconds = time.monotonic() - started
         print(f"{time.strftime('%H:%M:%S')}  {run.name}  {seconds:.0f} s", flush=True)
-
-
-def write_rows(file: Path, rows: Rows) -> None:
-    """A JSON file with a row a line."""
-    text = ",\n".join(json.dumps(row, ensure_ascii=False, allow_nan=False) for row in rows)
-    write_atomically(file, f"[\n{text}\n]\n")
-
-
-def read_rows(file: Path) -> list[Any]:
-    """What `write_rows` wrote; empty where there is no such file yet."""
-    found: list[Any] = json.loads(file.read_text("utf-8")) if file.exists() else []
-    return found

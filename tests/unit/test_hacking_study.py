@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from swarmnode.types import Completion
-from tests.benchmarks.hacking import RESULTS, all_runs, main
+from tests.benchmarks.hacking import STUDY, all_runs
 from tests.benchmarks.hacking_figure import draw
 from tests.benchmarks.hacking_length import partial_answer, run_length, spread, weights_of
 from tests.benchmarks.hacking_policy import (
@@ -41,7 +41,8 @@ from tests.benchmarks.hacking_rows import Round, Row, alarms, arm_of, end, row_o
 from tests.benchmarks.hacking_spaces import gappy, right, run_spaces
 from tests.benchmarks.hacking_tables import grouped, paired, render
 from tests.benchmarks.sharing_markdown import fill
-from tests.benchmarks.short_runs import read_rows
+from tests.benchmarks.short_study import RESULTS
+from tests.benchmarks.study_rows import read_rows
 
 ASKED = TASK.examination(3)[0]
 BIASED = SpacesRun("sequence", 4, "biased, against it", 500)
@@ -199,5 +200,5 @@ def test_short_runs_of_the_second_case_go_through_the_whole_machinery(tmp_path: 
 def test_what_is_asked_of_the_command_is_told_from_what_is_not(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["nonsense"]) == 2
+    assert STUDY.run(["nonsense"]) == 2
     assert "development, try, page" in capsys.readouterr().out

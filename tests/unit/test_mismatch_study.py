@@ -12,7 +12,7 @@ from random import Random
 import pytest
 import torch
 
-from tests.benchmarks.mismatch import RESULTS, main
+from tests.benchmarks.mismatch import STUDY
 from tests.benchmarks.mismatch_figure import draw
 from tests.benchmarks.mismatch_protocol import (
     CORRECTIONS,
@@ -38,7 +38,9 @@ from tests.benchmarks.mismatch_sampler import (
 from tests.benchmarks.mismatch_tables import grouped, paired, render
 from tests.benchmarks.ordering import right_words, without_spaces
 from tests.benchmarks.sharing_markdown import fill
-from tests.benchmarks.short_runs import read_rows, row_file
+from tests.benchmarks.short_runs import row_file
+from tests.benchmarks.short_study import RESULTS
+from tests.benchmarks.study_rows import read_rows
 
 RUN = MismatchRun("noise", 0.1, "truncated", 400)
 
@@ -177,6 +179,6 @@ def test_short_runs_go_through_the_whole_machinery(tmp_path: Path) -> None:
 def test_what_is_asked_of_the_command_is_told_from_what_is_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["nonsense"]) == 2
+    assert STUDY.run(["nonsense"]) == 2
     assert "development, try, page" in capsys.readouterr().out
     assert row_file(RUN, tmp_path).name == "noise-0.1-truncated-seed400-150.json"

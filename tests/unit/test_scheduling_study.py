@@ -10,7 +10,7 @@ import pytest
 
 from swarmnode.cli.simulate import check
 from swarmnode.types import Evaluation, RoundReport, TaskRewards
-from tests.benchmarks.scheduling import RESULTS, freeze, keep
+from tests.benchmarks.scheduling import RESULTS, freeze
 from tests.benchmarks.scheduling_page import render
 from tests.benchmarks.scheduling_protocol import (
     ARMS,
@@ -28,6 +28,7 @@ from tests.benchmarks.scheduling_protocol import (
 )
 from tests.benchmarks.scheduling_rows import Row, best_option, compared, row_of, runs_by_arm
 from tests.benchmarks.sharing_markdown import fill
+from tests.benchmarks.study_rows import keep_rows
 
 BY_NAME = {arm.name: arm for arm in (*ARMS, *SECOND)}
 OPTIONS = {arm.name: arm.options[1] for arm in ARMS if arm.options}
@@ -184,10 +185,10 @@ def test_development_freezes_the_best_option_of_each_arm(tmp_path: Path) -> None
 
 def test_rows_of_a_stage_take_the_place_of_its_old_ones(tmp_path: Path) -> None:
     file = tmp_path / "scheduling.json"
-    keep([row("sec", 4), row("uniform", 3)], file)
-    kept = keep([row("sec", 6)], file)
+    keep_rows(file, [row("sec", 4), row("uniform", 3)])
+    kept = keep_rows(file, [row("sec", 6)])
     assert [(each["arm"], each["held_out"]["end"]) for each in kept] == [("sec", 0.6)]
-    assert [each["arm"] for each in keep([row("hds frozen", 4, stage="second")], file)] == [
+    assert [each["arm"] for each in keep_rows(file, [row("hds frozen", 4, stage="second")])] == [
         "sec",
         "hds frozen",
     ]
