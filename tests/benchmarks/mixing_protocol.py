@@ -31,7 +31,7 @@ STATIC = (0.24, 0.28, 0.18, 0.03, 0.02, 0.08, 0.12, 0.05)
 """Static shares in the order of the corpus: python, headers, manual, german, french, legal,
 changes, questions. Skewed as large corpora are, whose small domains are read seldom."""
 
-LEARNING_RATES = (1e-3, 2e-3, 4e-3)
+LEARNING_RATES = (5e-4, 1e-3, 2e-3, 4e-3)
 """Of the language model; tried with `uniform`, and then the same for all arms."""
 CHOICES = Path(__file__).with_name("mixing_choices.json")
 """What development chose: the learning rate, and the option of each arm."""
