@@ -27,7 +27,7 @@ TASKS = (*SHORT_TASKS, "arc_1d", "bf", "propositional_logic")
 
 ROUNDS = 400
 DEVELOPMENT_ROUNDS = 200
-DEVELOPMENT_SEEDS = (0, 1)
+DEVELOPMENT_SEEDS = (0,)
 FRESH_SEEDS = tuple(range(300, 308))
 
 LAST_SHARE = 0.1
