@@ -1,7 +1,8 @@
 """`make bench NAME=mixing`: does it help to mix data as HDS does?
 
 `ARGUMENTS=development` tries each arm's options on the development seed and freezes them; then no
-argument runs the main part and the controls, `ARGUMENTS=ablations` the second stage.
+argument runs the main part and the controls, `ARGUMENTS=ablations` the second stage, and after it
+`ARGUMENTS=headroom` how much there is to win.
 `ARGUMENTS=try` runs ten steps of every arm, `ARGUMENTS=page` only makes the page of what
 docs/results/mixing.json holds. One run a core, each on one thread; a run that is whole in
 runs/mixing/ is not run again and one that was stopped goes on, so that the study may be interrupted
@@ -23,14 +24,17 @@ from swarmnode.pretraining.corpus import Domain
 from swarmnode.pretraining.folder import Row as Step
 from swarmnode.pretraining.run import Finished, pretrain, sources_of
 from tests.benchmarks.mixing_corpora import write_corpus
-from tests.benchmarks.mixing_page import costs, render, runs_by_arm
+from tests.benchmarks.mixing_page import costs, render, runs_by_arm, slopes
 from tests.benchmarks.mixing_protocol import (
     ARMS,
     CHOICES,
     MEGABYTES,
+    SLOPES,
     Choices,
     StudyRun,
     frozen_choices,
+    frozen_slopes,
+    headroom_runs,
     option_runs,
     rate_runs,
     runs_of,
@@ -147,6 +151,17 @@ def develop() -> int:
     return 0
 
 
+def headroom(choices: Choices) -> int:
+    """Twice the share of each domain; then shares that follow what this was worth."""
+    probes = make(runs_of("probes", choices))
+    if probes is None:
+        return _stopped()
+    found = slopes(keep_rows(FILE, probes))
+    means = {name: each.mean for name, each in found.items()}
+    write_atomically(SLOPES, json.dumps(means, indent=1) + "\n")
+    return stage(headroom_runs(frozen_slopes(), choices), _kept_on_the_page)
+
+
 def stage(runs: Iterable[StudyRun], then: Callable[[Sequence[Row]], None]) -> int:
     """Make runs and do what is to be done with their rows."""
     rows = make(runs)
@@ -183,12 +198,16 @@ def main(arguments: Sequence[str]) -> int:
             return develop()
         case ["ablations"]:
             return stage(runs_of("ablations", frozen_choices()), _kept_on_the_page)
+        case ["headroom"]:
+            return headroom(frozen_choices())
         case ["page"]:
             make_page(json.loads(FILE.read_text("utf-8")))
             return 0
         case []:
             return stage(_main_part(frozen_choices()), _kept_on_the_page)
-    print("make bench NAME=mixing takes ARGUMENTS=try, development, ablations, page or none")
+    print(
+        "make bench NAME=mixing takes ARGUMENTS=try, development, ablations, headroom, page or none"
+    )
     return 2
 
 

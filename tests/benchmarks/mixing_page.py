@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 
+from tests.benchmarks.mixing_corpora import DOMAINS
 from tests.benchmarks.mixing_protocol import (
     BY_STAGE,
     PRIMARY,
@@ -47,7 +48,9 @@ def render(rows: Sequence[Row]) -> dict[str, str]:
         "shares": shares(main),
         "costs": costs(main),
         "rewards": rewards(main),
-        "ablations": losses(ablations, runs_by_arm(rows, "ablations"), reference=PRIMARY),
+        "ablations": losses(ablations, reference=PRIMARY),
+        "slopes": slopes_table(rows),
+        "headroom": losses(runs_by_arm(rows, "headroom"), reference=PRIMARY),
         "development": development(rows),
     }
 
@@ -93,7 +96,7 @@ def answer(runs: Runs) -> str:
     return table(head, lines)
 
 
-def losses(runs: Runs, _all: Runs | None = None, reference: str = "") -> str:
+def losses(runs: Runs, reference: str = "") -> str:
     """Final losses of every arm, and paired differences."""
     others = (*REFERENCES, reference) if reference else REFERENCES
     lines = []
@@ -117,6 +120,33 @@ def losses(runs: Runs, _all: Runs | None = None, reference: str = "") -> str:
         *(f"mixture, against {other}" for other in REFERENCES),
     )
     return table(head, lines)
+
+
+def slopes(rows: Sequence[Row]) -> Mapping[str, Estimate]:
+    """By domain, what twice its share changes of the macro loss, against equal shares.
+
+    Both at the size of the ablations, over the seeds that both have.
+    """
+    probes = runs_by_arm(rows, "probes")
+    equal = runs_by_arm(rows, "ablations").get("uniform", {})
+    runs = {**probes, "uniform": equal}
+    return {name: compared(runs, f"more {name}", "uniform", final_macro) for name in DOMAINS}
+
+
+def slopes_table(rows: Sequence[Row]) -> str:
+    """What twice a domain's share does to its own loss and to the mean of all."""
+    probes = runs_by_arm(rows, "probes")
+    equal = runs_by_arm(rows, "ablations").get("uniform", {})
+    lines = []
+    for name, found in slopes(rows).items():
+        runs = {name: probes.get(f"more {name}", {}), "uniform": equal}
+        own = compared(runs, name, "uniform", _final_of(name))
+        lines.append([name, str(found.count), _shown(own), _shown(found)])
+    return table(("twice the share of", "seeds", "its own loss", "macro loss"), lines)
+
+
+def _final_of(domain: str) -> Figure:
+    return lambda row: row["by_domain"][domain]
 
 
 def speed(runs: Runs) -> str:

@@ -8,33 +8,38 @@ same in all arms of a seed: first weights, order of each domain's texts, the cha
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Literal
 
 from swarmnode.config.settings import Settings, load_settings
+from tests.benchmarks.mixing_corpora import DOMAINS
 from tests.benchmarks.study_arms import StudyArm
 
-Stage = Literal["development", "main", "controls", "ablations", "try"]
+Stage = Literal["development", "main", "controls", "ablations", "probes", "headroom", "try"]
 
 STEPS = 500
 DEVELOPMENT_STEPS = 250
 DEVELOPMENT_SEED = 0
 MAIN_SEEDS = (100, 101, 102, 103, 104)
 ABLATION_SEEDS = (200, 201, 202)
+HEADROOM_SEEDS = (203, 204, 205)
 MEGABYTES = 3.0
 """Of text, of each domain at most."""
 
 STATIC = (0.24, 0.28, 0.18, 0.03, 0.02, 0.08, 0.12, 0.05)
-"""Static shares in the order of the corpus: python, headers, manual, german, french, legal,
-changes, questions. Skewed as large corpora are, whose small domains are read seldom."""
+"""Static shares in the order of DOMAINS. Skewed as large corpora are, whose small domains are read
+seldom."""
 
 LEARNING_RATES = (5e-4, 1e-3, 2e-3, 4e-3)
 """Of the language model; tried with `uniform`, and then the same for all arms."""
 CHOICES = Path(__file__).with_name("mixing_choices.json")
 """What development chose: the learning rate, and the option of each arm."""
+SLOPES = Path(__file__).with_name("mixing_slopes.json")
+"""By domain, what twice its share changed of the macro loss in the probes."""
 
 REFERENCES = ("uniform", "static")
 """What every arm is held against; the two primary comparisons are PRIMARY with these."""
@@ -136,10 +141,49 @@ ABLATIONS = (
         "pretraining.validate_every=5",
     ),
 )
+
+
+def _fixed(name: str, description: str, shares: Sequence[float]) -> StudyArm:
+    return StudyArm(name, description, ("kind=static", f"static_weights={list(shares)}"))
+
+
+def _doubled(domain: int) -> Sequence[float]:
+    count = len(DOMAINS)
+    return [round((1 + (each == domain)) / (count + 1), 6) for each in range(count)]
+
+
+PROBES = tuple(
+    _fixed(f"more {name}", f"equal shares but for {name}, which has two of them", _doubled(at))
+    for at, name in enumerate(DOMAINS)
+)
+RATIOS = (4.0, 16.0)
+"""Of the largest to the smallest share that slopes are followed to."""
+
+
+def followed(slopes: Sequence[float], ratio: float) -> list[float]:
+    """Shares on the way down the slopes: exp(-c slope), c such that they differ by `ratio`."""
+    spread = max(slopes) - min(slopes)
+    powers = [ratio ** ((max(slopes) - slope) / spread) for slope in slopes]
+    return [power / math.fsum(powers) for power in powers]
+
+
+def headroom_arms(slopes: Sequence[float]) -> tuple[StudyArm, ...]:
+    """What static shares can win once it is known what each domain is worth, and what hds does."""
+    return (
+        StudyArm("uniform", "as in the main part", ("kind=uniform",)),
+        *(
+            _fixed(f"slopes, 1 to {ratio:g}", "fixed by the probes", followed(slopes, ratio))
+            for ratio in RATIOS
+        ),
+        StudyArm(PRIMARY, "as in the main part", ("kind=hds",), like=PRIMARY),
+    )
+
+
 BY_STAGE: Mapping[str, Mapping[str, StudyArm]] = {
     "main": {arm.name: arm for arm in ARMS},
     "controls": {arm.name: arm for arm in CONTROLS},
     "ablations": {arm.name: arm for arm in ABLATIONS},
+    "probes": {arm.name: arm for arm in PROBES},
 }
 
 
@@ -215,11 +259,32 @@ def option_runs(learning_rate: float) -> Iterator[StudyRun]:
             )
 
 
+def frozen_slopes() -> Sequence[float]:
+    """In the order of DOMAINS. Raises OSError where the probes were not run."""
+    found: Mapping[str, float] = json.loads(SLOPES.read_text("utf-8"))
+    return [found[name] for name in DOMAINS]
+
+
 def runs_of(stage: Stage, choices: Choices) -> Iterator[StudyRun]:
-    """Every run of the main part, the controls or the ablations."""
-    seeds: Sequence[int] = ABLATION_SEEDS if stage == "ablations" else MAIN_SEEDS
-    more = SMALL if stage == "ablations" else ()
-    for seed, arm in product(seeds, BY_STAGE[stage].values()):
+    """Every run of the main part, the controls, the ablations or the probes."""
+    small = stage in ("ablations", "probes")
+    seeds: Sequence[int] = ABLATION_SEEDS if small else MAIN_SEEDS
+    yield from _runs(stage, BY_STAGE[stage].values(), seeds, choices, SMALL if small else ())
+
+
+def headroom_runs(slopes: Sequence[float], choices: Choices) -> Iterator[StudyRun]:
+    """On seeds that the slopes don't know."""
+    yield from _runs("headroom", headroom_arms(slopes), HEADROOM_SEEDS, choices, SMALL)
+
+
+def _runs(
+    stage: Stage,
+    arms: Iterable[StudyArm],
+    seeds: Sequence[int],
+    choices: Choices,
+    more: tuple[str, ...],
+) -> Iterator[StudyRun]:
+    for seed, arm in product(seeds, tuple(arms)):
         option = choices.option(arm)
         yield StudyRun(stage, arm, seed, choices.learning_rate, option, STEPS, more)
 

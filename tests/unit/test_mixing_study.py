@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from swarmnode.pretraining.folder import first_row
 from tests.benchmarks import mixing_corpora
 from tests.benchmarks.mixing import RESULTS, freeze
 from tests.benchmarks.mixing_corpora import (
+    DOMAINS,
     MOST_OF_A_TEXT,
     TooLittle,
     by_name_hash,
@@ -22,7 +24,7 @@ from tests.benchmarks.mixing_corpora import (
     python,
     write_corpus,
 )
-from tests.benchmarks.mixing_page import compared, final_macro, render, runs_by_arm
+from tests.benchmarks.mixing_page import compared, final_macro, render, runs_by_arm, slopes
 from tests.benchmarks.mixing_protocol import (
     ABLATIONS,
     ARMS,
@@ -31,6 +33,8 @@ from tests.benchmarks.mixing_protocol import (
     STATIC,
     Choices,
     StudyRun,
+    followed,
+    headroom_runs,
     option_runs,
     rate_runs,
     runs_of,
@@ -137,10 +141,11 @@ def texts_file(folder: Path) -> Path:
 def test_every_run_has_settings_and_a_folder_of_its_own(tmp_path: Path) -> None:
     texts = texts_file(tmp_path)
     runs: list[StudyRun] = [*rate_runs(), *option_runs(2e-3), *trial_runs(10)]
-    for stage in ("main", "controls", "ablations"):
+    for stage in ("main", "controls", "ablations", "probes"):
         runs += runs_of(stage, CHOICES)
+    runs += headroom_runs([0.01 * at for at in range(8)], CHOICES)
     names = [run.name for run in runs]
-    assert len(set(names)) == len(names) == 3 + 18 + 10 + 5 * 10 + 3 * len(ABLATIONS)
+    assert len(set(names)) == len(names) == 4 + 18 + 10 + 50 + 3 * (len(ABLATIONS) + 8 + 4)
     settings = {run.name: run.settings(texts) for run in runs}
     assert len({each.model_dump_json() for each in settings.values()}) == len(names)
     assert all(each.pretraining.floor_sequences == 1 for each in settings.values())
@@ -170,14 +175,42 @@ def test_development_freezes_the_best_option_of_each_arm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tests.benchmarks.mixing.CHOICES", tmp_path / "choices.json")
+    options = {arm.name: arm.options for arm in ARMS}
     rows = []
-    for number, run in enumerate([*rate_runs(), *option_runs(2e-3)]):
-        made = row(run.arm.name, [3.0 + (number % 3 != 1)], stage="development")
+    for run in [*rate_runs(), *option_runs(2e-3)]:
+        best = run.option == options[run.arm.name][1] if run.option else run.learning_rate == 2e-3
+        made = row(run.arm.name, [3.0 if best else 4.0], stage="development")
         rows.append({**made, "option": run.option, "learning_rate": run.learning_rate})
     freeze(rows)  # type: ignore[arg-type]
     chosen = json.loads((tmp_path / "choices.json").read_text("utf-8"))
     assert chosen["learning_rate"] == 2e-3
     assert chosen["options"] == {arm.name: arm.options[1] for arm in ARMS if arm.options}
+
+
+def test_slopes_are_what_twice_a_share_was_worth() -> None:
+    rows = [
+        *(row("uniform", [3.0], seed, "ablations") for seed in (200, 201)),
+        *(row("more french", [2.9], seed, "probes") for seed in (200, 201)),
+        *(row("more legal", [3.1], seed, "probes") for seed in (200, 201, 202)),
+    ]
+    found = slopes(rows)
+    assert list(found) == list(DOMAINS)
+    assert found["french"].mean == pytest.approx(-0.1)
+    assert found["legal"].mean == pytest.approx(0.1)
+    assert found["legal"].count == 2
+    assert math.isnan(found["python"].mean)
+
+
+def test_probes_double_one_share_and_slopes_are_followed_downwards(tmp_path: Path) -> None:
+    texts = texts_file(tmp_path)
+    for at, run in enumerate(list(runs_of("probes", CHOICES))[: len(DOMAINS)]):
+        shares = run.settings(texts).scheduling.static_weights
+        assert shares[at] == pytest.approx(2 / 9, abs=1e-5)
+        assert sorted(shares)[:-1] == pytest.approx([1 / 9] * 7, abs=1e-5)
+    down = followed([0.0, -0.02, 0.02, 0.01], 16.0)
+    assert sum(down) == pytest.approx(1.0)
+    assert down[1] / down[2] == pytest.approx(16.0)
+    assert down[0] / down[2] == pytest.approx(4.0)
 
 
 def test_manual_pages_lose_their_markup_and_keep_their_letters() -> None:
