@@ -24,6 +24,7 @@ from swarmnode.pretraining.corpus import Domain
 from swarmnode.pretraining.folder import Row as Step
 from swarmnode.pretraining.run import Finished, pretrain, sources_of
 from tests.benchmarks.mixing_corpora import write_corpus
+from tests.benchmarks.mixing_figure import draw
 from tests.benchmarks.mixing_page import costs, render, runs_by_arm, slopes
 from tests.benchmarks.mixing_protocol import (
     ARMS,
@@ -131,9 +132,11 @@ def freeze(rows: Sequence[Row]) -> None:
 
 
 def make_page(rows: Sequence[Row]) -> None:
-    """Write the tables of the page."""
+    """Write the tables of the page, and the picture once there is something to draw."""
     page = RESULTS / "data-mixing.md"
     write_atomically(page, fill(page.read_text("utf-8"), render(rows), "mixing"))
+    if any(row["stage"] == "main" for row in rows):
+        write_atomically(RESULTS / "data-mixing.png", draw(rows))
 
 
 def develop() -> int:

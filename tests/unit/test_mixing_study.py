@@ -24,6 +24,7 @@ from tests.benchmarks.mixing_corpora import (
     python,
     write_corpus,
 )
+from tests.benchmarks.mixing_figure import draw
 from tests.benchmarks.mixing_page import compared, final_macro, render, runs_by_arm, slopes
 from tests.benchmarks.mixing_protocol import (
     ABLATIONS,
@@ -121,6 +122,14 @@ def test_the_page_shows_the_primary_comparisons_and_says_what_was_not_reached() 
     assert "| random | not reached (0 of 3) |" in blocks["speed"]
     page = (RESULTS / "data-mixing.md").read_text("utf-8")
     assert blocks["answer"] in fill(page, blocks, "mixing")
+
+
+def test_the_picture_shows_what_there_is() -> None:
+    losses = {"uniform": 3.2, PRIMARY: 3.0, "random": 3.5}
+    rows = [row(arm, [4.0, loss], seed) for arm, loss in losses.items() for seed in (100, 101)]
+    pictures = [draw(some) for some in (rows, rows[:3], [])]
+    assert all(each.startswith(b"\x89PNG") for each in pictures)
+    assert len(set(pictures)) == len(pictures)
 
 
 def test_the_committed_page_is_that_of_the_committed_rows() -> None:
