@@ -30,6 +30,7 @@ from swarmnode.observe.facts import Facts
 from swarmnode.observe.health import warnings
 from swarmnode.observe.tracking import Lasting
 from swarmnode.publish import Identity
+from swarmnode.service import ServiceManager
 from swarmnode.stopping import Stopping
 from swarmnode.swarm_files import SwarmFile
 from swarmnode.telling import door_lines, near_peer
@@ -78,16 +79,19 @@ async def _live(
         await transport.start()
         if why := await transport.begun():
             raise BootstrapError(why)
+        manager = ServiceManager(os.environ)
         told: tuple[str, ...] = ()
         while not stopping.asked:
             health = await transport.health()
             addresses = tuple(health.get("addresses") or ())
+            manager.tell("running" if addresses else "starting", " ".join(addresses))
             if addresses and addresses != told:
                 told = addresses
                 for address in addresses:
                     say(address)
                 log.info("serving", addresses=list(addresses))
             await stopping.sleep(LOOK_SECONDS)
+        manager.tell("stopping", "")
 
 
 def _documents(

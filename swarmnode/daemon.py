@@ -24,8 +24,10 @@ from swarmnode.limits import raise_open_files
 from swarmnode.memories import Memories
 from swarmnode.network.nobody import Nobody
 from swarmnode.network.remote import RemoteTransport
+from swarmnode.observe.status import Phase
 from swarmnode.outfit import Plan, ordered_policy, remote_policy
 from swarmnode.rewards.client import Scorer
+from swarmnode.service import ServiceManager, keep_telling
 from swarmnode.splitting import generator_children
 from swarmnode.stopping import Stopping
 from swarmnode.store.store import Store
@@ -80,6 +82,10 @@ async def _live(plan: Plan) -> None:
             network_process=lambda: remote.process_id if remote else None,
         )
         vitals = Vitals(around)
+        manager = ServiceManager(plan.environment)
+        if manager.there:
+            now = partial(_now, vitals, clock)
+            stack.callback(asyncio.create_task(keep_telling(manager, clock, now)).cancel)
         documents = documents_of(vitals, memories, transport, store, clock)
         try:
             server = await StatusServer.start(plan.home.status_socket, documents)
@@ -97,6 +103,11 @@ async def _live(plan: Plan) -> None:
         )
         if await stopping.unless(life.begin(scorer, policy)):
             await life.lead(stopping)
+
+
+def _now(vitals: Vitals, clock: SystemClock) -> tuple[Phase, str]:
+    status = vitals.document(clock.now())
+    return status.phase, status.summary
 
 
 async def _remote(plan: Plan, store: Store, clock: SystemClock) -> RemoteTransport:

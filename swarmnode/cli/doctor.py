@@ -34,6 +34,10 @@ def doctor(
         bool,
         typer.Option("--net", help="Also what the running node has open to other machines."),
     ] = False,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Only whether the node runs and is well: a health check."),
+    ] = False,
     assignment: Assignments = None,
     config: Config = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
@@ -42,11 +46,13 @@ def doctor(
 
     Exit code 1 when something failed; warnings alone leave it at 0.
     """
-    from swarmnode.doctor import checks, examine, healthy
+    from swarmnode.doctor import checks, examine, running_checks
 
     settings = load(config, assignment or [], {"policy.model": model} if model else {})
     home, network = this_home(), settings.network
     status, found = _running(home)
+    if quick:
+        return _end(found or running_checks(status), as_json=as_json)
     addresses, unreadable = _known_swarms(home)
     found += unreadable
     addresses = list(dict.fromkeys([*network.bootstrap, *(bootstrap or []), *addresses]))
@@ -55,6 +61,12 @@ def doctor(
         found += _exposure(status)
     if model:
         found.append(_model(settings))
+    _end(found, as_json=as_json)
+
+
+def _end(found: Sequence[Check], *, as_json: bool) -> None:
+    from swarmnode.doctor import healthy
+
     if as_json:
         sys.stdout.write(json.dumps(_values(found), indent=2) + "\n")
     else:

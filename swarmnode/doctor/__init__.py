@@ -4,7 +4,7 @@
 running node is passed in.
 """
 
-from swarmnode.doctor.checks import Check, Result, checks, healthy
+from swarmnode.doctor.checks import Check, Result, checks, healthy, running_checks
 from swarmnode.doctor.examine import Dialled, MachineFacts, examine
 from swarmnode.doctor.exposure import Exposure, exposure_checks, exposure_of
 
@@ -19,4 +19,5 @@ __all__ = [
     "exposure_checks",
     "exposure_of",
     "healthy",
+    "running_checks",
 ]

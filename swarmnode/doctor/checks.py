@@ -201,10 +201,18 @@ def _bootstrap(facts: MachineFacts) -> list[Check]:
     ]
 
 
+def running_checks(status: StatusDocument | None) -> list[Check]:
+    """Judge the node that runs, or should, and nothing else: what a health check asks."""
+    if status is None:
+        fix = "Start it with `swarmnode run`, with the same home and as the same user."
+        return [_failed("node", "none is running with this home", fix)]
+    return [_ok("node", status.summary), *_clock(status), *_complaints(status)]
+
+
 def _running(facts: MachineFacts) -> list[Check]:
     if facts.status is None:
         return [_ok("node", "none is running with this home")]
-    return [_ok("node", facts.status.summary), *_clock(facts.status), *_complaints(facts.status)]
+    return running_checks(facts.status)
 
 
 def _clock(status: StatusDocument) -> list[Check]:

@@ -239,6 +239,21 @@ def test_the_doctor_tells_what_the_running_node_complains_of(
     assert safe(shown)
 
 
+def test_a_health_check_asks_the_running_node_alone(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "doctor", "--quick") == 1
+    shown = capsys.readouterr().out
+    assert "none is running with this home" in shown
+    assert "swarmnode run" in shown
+    with node(home):
+        assert run(monkeypatch, "doctor", "--quick", "--json") == 1
+    found = [(each["name"], each["result"]) for each in json.loads(capsys.readouterr().out)]
+    assert found[0] == ("node", "ok")
+    assert ("disk-full", "failed") in found
+    assert not {"python", "torch", "ports"} & {name for name, _ in found}
+
+
 def test_the_doctor_tests_the_bootstrap_peers_of_swarm_files_and_names_broken_files(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,7 +10,16 @@ from typing import Any
 
 import pytest
 
-from swarmnode.doctor import Check, Dialled, MachineFacts, Result, checks, examine, healthy
+from swarmnode.doctor import (
+    Check,
+    Dialled,
+    MachineFacts,
+    Result,
+    checks,
+    examine,
+    healthy,
+    running_checks,
+)
 from swarmnode.home import Home
 from swarmnode.observe.facts import Facts
 from swarmnode.observe.health import warnings
@@ -124,6 +133,13 @@ def test_a_running_nodes_own_complaints_are_told() -> None:
     assert bad(checks(replace(GOOD, status=full))) == [("disk-full", Result.FAILED)]
     slow = running(Facts(clock_offset_seconds=-30.0), offset=-30.0)
     assert bad(checks(replace(GOOD, status=slow))) == [("clock-off", Result.WARNING)]
+
+
+def test_a_health_check_wants_a_node_that_runs_and_does_its_work() -> None:
+    assert bad(running_checks(None)) == [("node", Result.FAILED)]
+    assert running_checks(None)[0].fix
+    assert healthy(running_checks(running()))
+    assert bad(running_checks(running(Facts(disk_free_bytes=1)))) == [("disk-full", Result.FAILED)]
 
 
 def test_hostile_text_in_an_address_is_escaped() -> None:
