@@ -20,7 +20,7 @@ SUITABLE := import sys, venv, ensurepip, sysconfig, pathlib; \
   and (pathlib.Path(sysconfig.get_path("include")) / "Python.h").exists()))
 # A worker is one thread: several each would wait for one another on the same cores.
 TEST_WORKERS ?= 2
-# For each of the seven things that are fuzzed; 0 leaves it out.
+# For each of the eight things that are fuzzed; 0 leaves it out.
 FUZZ_SECONDS ?= 20
 BENCH_tasks := task_attack
 BENCH_dpo := dpo_baseline

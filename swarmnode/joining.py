@@ -20,13 +20,17 @@ def network_order(
         private_key=identity.private_key,
         swarm_id=swarm.swarm_id,
         rules=encode_rules(swarm.rules),
-        listen=network.listen,
+        # Of a local network's peers nobody can use this machine's own addresses.
+        listen=network.open_addresses if network.lan else network.listen,
         announce_addresses=network.announce,
         bootstrap=tuple(dict.fromkeys((*network.bootstrap, *swarm.bootstrap))),
         saved_peers=tuple(saved_peers),
         public=network.public,
         relay=network.relay,
         exempt_networks=network.exempt_networks,
+        lan=network.lan,
+        lan_port=network.lan_port,
+        lan_interfaces=network.lan_interfaces,
         folder=str(home.path),
         swarm_key=swarm.key,
     )

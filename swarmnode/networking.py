@@ -14,7 +14,8 @@ import random
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,16 +24,20 @@ import uvloop
 
 from swarmnode.channel import Channel, Handlers
 from swarmnode.clock import Clock, SystemClock
+from swarmnode.keys import peer_id_of
 from swarmnode.network.belonging import Belonging
 from swarmnode.network.checked_order import BadOrder, assumed_dialable, checked_order
 from swarmnode.network.dialback import speaks_libp2p
 from swarmnode.network.doors import Doors
 from swarmnode.network.hivemind_dht import HivemindPeer
+from swarmnode.network.lan import Lan
+from swarmnode.network.lan_links import MulticastLink, OpenLink
 from swarmnode.network.membership import Membership
 from swarmnode.network.order import NetworkOrder
 from swarmnode.network.p2pd import PeerOrder
 from swarmnode.network.peer import Peer, PeerUnreachable
 from swarmnode.network.ports import StartFailed
+from swarmnode.network.premises import Place, Premises, places_of
 from swarmnode.network.reporting import health_of, peers_of
 from swarmnode.network.sealing import Sealing
 from swarmnode.network.swarm_file import swarm_file
@@ -40,7 +45,7 @@ from swarmnode.network.whereabouts import Whereabouts
 from swarmnode.observe.log import start_logging
 from swarmnode.prefixes import networks
 from swarmnode.process import die_with_parent, inherited_socket
-from swarmproto import SwarmRules, SwarmSecret, WireError
+from swarmproto import SwarmRules, SwarmSecret, WireError, public_key_of
 
 METHOD_SECONDS: Final[Mapping[str, float]] = {
     "start": 130.0,
@@ -73,8 +78,18 @@ log = structlog.get_logger()
 class Networking:
     """The methods of the network process, by name, in `handlers`."""
 
-    def __init__(self, build_peer: BuildPeer, clock: Clock, rng: random.Random) -> None:
+    def __init__(
+        self,
+        build_peer: BuildPeer,
+        clock: Clock,
+        rng: random.Random,
+        *,
+        places: Callable[[Sequence[str]], Sequence[Place]] = places_of,
+        open_link: OpenLink = MulticastLink,
+    ) -> None:
         self._build_peer = build_peer
+        self._places = places
+        self._open_link = open_link
         self._clock = clock
         self._rng = rng
         self._membership: Membership | None = None
@@ -189,6 +204,7 @@ class Networking:
         doors = Doors(self._clock, Whereabouts(networks(order.exempt_networks)))
         if order.swarm_key:
             sealing = Sealing(SwarmSecret(order.swarm_key), self._clock)
+        premises = Premises(partial(self._places, order.lan_interfaces), order.lan_port)
 
         async def build(server: bool) -> Peer:
             nonlocal settled
@@ -197,7 +213,7 @@ class Networking:
                     private_key=order.private_key,
                     swarm_id=order.swarm_id,
                     folder=Path(order.folder),
-                    listen=settled.listen,
+                    listen=premises.settle(order.listen) if order.lan else settled.listen,
                     announce_addresses=order.announce_addresses,
                     bootstrap=order.bootstrap,
                     client=not server,
@@ -229,6 +245,21 @@ class Networking:
             clock=self._clock,
             rng=self._rng,
             probe=speaks_libp2p,
+            lan=self._lan(order, premises, sealing) if order.lan else None,
+        )
+
+    def _lan(self, order: NetworkOrder, premises: Premises, sealing: Sealing | None) -> Lan:
+        from swarmnode.network.lan_messages import Language, service_type
+
+        service = service_type(order.swarm_id, sealing.secret if sealing else None)
+        return Lan(
+            peer_id=peer_id_of(public_key_of(order.private_key)),
+            language=Language(service, f"{self._rng.getrandbits(64):016x}"),
+            premises=premises,
+            open_link=self._open_link,
+            probe=speaks_libp2p,
+            clock=self._clock,
+            rng=self._rng,
         )
 
 

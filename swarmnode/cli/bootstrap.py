@@ -9,7 +9,7 @@ import typer
 
 from swarmnode.cli.exits import Exit, Mistake
 from swarmnode.cli.loading import load
-from swarmnode.cli.options import Announce, Assignments, Config, Listen
+from swarmnode.cli.options import Announce, Assignments, Config, Lan, Listen
 
 
 def bootstrap(
@@ -19,6 +19,7 @@ def bootstrap(
     ] = None,
     listen: Listen = None,
     announce: Announce = None,
+    lan: Lan = False,
     assignment: Assignments = None,
     config: Config = None,
 ) -> None:
@@ -26,7 +27,11 @@ def bootstrap(
 
     It prints the address that goes into a swarm file, or behind `swarmnode run`.
     """
-    flags: dict[str, object] = {"network.listen": listen, "network.announce": announce}
+    flags: dict[str, object] = {
+        "network.listen": listen,
+        "network.announce": announce,
+        "network.lan": lan or None,
+    }
     from swarmnode.cli.opening import check_p2pd, opened_home, openness
 
     settings = load(config, assignment or [], flags)

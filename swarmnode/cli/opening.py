@@ -57,6 +57,7 @@ def openness(settings: Settings) -> str:
     """What the settings open beyond this machine, in one line to be shown; "" for nothing."""
     network = settings.network
     opens = [f"listening on {address}" for address in network.open_addresses]
+    opens += ["local networks, where it says that it is there"] if network.lan else []
     opens += ["offering itself to strangers"] if network.public else []
     opens += ["relaying strangers' connections"] if network.relay else []
     return f"{', '.join(opens)}; docs/security.md says what holds" if opens else ""

@@ -14,6 +14,10 @@ Listen = Annotated[
 Announce = Annotated[
     list[str] | None, typer.Option(help="Address that others are told to dial; repeatable.")
 ]
+Lan = Annotated[
+    bool,
+    typer.Option("--lan", help="Find others on the local network, and listen there; docs/join.md."),
+]
 MixText = Annotated[
     str | None, typer.Option(help="Local and external groups a round trains on, such as 4/4.")
 ]

@@ -12,7 +12,7 @@ import typer
 
 from swarmnode.cli.exits import Exit, Mistake
 from swarmnode.cli.loading import load
-from swarmnode.cli.options import Announce, Assignments, Config, Listen, MixText, Tasks
+from swarmnode.cli.options import Announce, Assignments, Config, Lan, Listen, MixText, Tasks
 
 if TYPE_CHECKING:
     from swarmnode.config.settings import Settings
@@ -33,6 +33,7 @@ def run(
     solo: Annotated[bool, typer.Option("--solo", help="Train alone, without a network.")] = False,
     listen: Listen = None,
     announce: Announce = None,
+    lan: Lan = False,
     public: Annotated[
         bool, typer.Option("--public", help="Offer this node to strangers; see docs/join.md.")
     ] = False,
@@ -69,6 +70,8 @@ def run(
 
     if solo and swarm:
         raise Mistake("give a swarm or --solo, not both")
+    if solo and lan:
+        raise Mistake("give --lan or --solo, not both")
     if out and not solo:
         raise Mistake(
             "--out is for --solo; the environment variable SWARMNODE_HOME gives a node of a swarm "
@@ -77,6 +80,7 @@ def run(
     flags: dict[str, object] = {
         "network.listen": listen,
         "network.announce": announce,
+        "network.lan": lan or None,
         "network.public": public or None,
         "tasks.names": task,
         "tasks.level": level,

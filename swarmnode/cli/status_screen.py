@@ -119,6 +119,9 @@ def _network(network: NetworkStatus) -> Iterator[tuple[str, str]]:
         reach.get(network.reachable, "others cannot dial us")
         + (f": {', '.join(network.addresses[:MOST_SHOWN])}" if network.addresses else ""),
     )
+    if lan := network.lan:
+        found = f"{', '.join(lan.addresses)}, {counted(lan.connected, 'peer')} found there"
+        yield "local network", lan.error or found
     if network.bootstrap:
         yield (
             "bootstrap",

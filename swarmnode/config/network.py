@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from swarmnode.config.base import Section
 from swarmnode.prefixes import networks
@@ -30,6 +30,18 @@ class Network(Section):
 
     relay: bool = False
     """Whether this node relays other nodes' connections; a bootstrap peer may."""
+
+    lan: bool = False
+    """Whether to listen on the local networks that this machine is on, and to find other nodes of
+    the swarm there by multicast DNS, without any address. Loopback addresses of `listen` are left
+    out then, others stay."""
+
+    lan_port: int = Field(default=0, ge=0, le=65535)
+    """The TCP port on local networks, for a firewall that has to let it in; 0 draws one."""
+
+    lan_interfaces: tuple[str, ...] = ()
+    """Network interfaces that `lan` uses, by name, such as wlan0. The default is all with a private
+    IPv4 address that are no tunnels."""
 
     exempt_networks: tuple[str, ...] = ("127.0.0.0/8", "::1/128")
     """Networks in which every peer counts as an address prefix of its own, instead of all in a /24

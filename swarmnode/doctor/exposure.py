@@ -78,7 +78,7 @@ def _listening(exposure: Exposure) -> Check:
         found = f"{exposure.processes} processes listen on this machine alone"
         return Check(name, Result.OK, found)
     if exposure.asked:
-        fix = "This was asked for with --listen; leave it out to stay on this machine."
+        fix = "--listen or --lan asked for this; leave them out to stay on this machine."
         return Check(name, Result.WARNING, listeners, fix)
     return Check(name, Result.FAILED, listeners, "Nobody asked for this: end the node; report it.")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from swarmnode.network.dialback import is_loopback
+from swarmnode.network.addresses import is_loopback, is_near
 from swarmnode.network.order import NetworkOrder
 from swarmnode.prefixes import networks
 from swarmproto import (
@@ -47,8 +47,11 @@ def checked_order(payload: Any) -> tuple[NetworkOrder, SwarmRules | None]:
         relay=_value(payload, "relay", bool),
         test_network=_value(payload, "test_network", bool),
         exempt_networks=_texts(payload, "exempt_networks"),
+        lan=_value(payload, "lan", bool),
+        lan_port=_value(payload, "lan_port", int),
+        lan_interfaces=_texts(payload, "lan_interfaces"),
     )
-    if not order.listen:
+    if not order.listen and not order.lan:
         raise BadOrder("start: listen: at least one address")
     try:
         networks(order.exempt_networks)
@@ -68,10 +71,11 @@ def assumed_dialable(order: NetworkOrder) -> bool:
     """Whether to take it that others can dial us, before anybody has tried.
 
     So on a test network, and where the operator says so (`public`, `relay`); and where all that we
-    listen on and begin with is this machine, since whoever hears of us is on it as well.
+    listen on and begin with is this machine, or a local network that was asked for, since whoever
+    hears of us is there as well.
     """
     places = (*order.listen, *order.announce_addresses, *order.bootstrap)
-    local = all(map(is_loopback, places))
+    local = all(map(is_near if order.lan else is_loopback, places))
     return order.test_network or order.public or order.relay or local
 
 

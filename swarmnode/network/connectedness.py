@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from swarmnode.clock import Clock
-from swarmnode.network.dialback import DIAL_BACK_PROTOCOL, RESPONSE_BYTES, Reachability, tcp_part
+from swarmnode.network.addresses import is_near, tcp_part
+from swarmnode.network.dialback import DIAL_BACK_PROTOCOL, RESPONSE_BYTES, Reachability
 from swarmnode.network.peer import PeerUnreachable, peer_id_in
 from swarmnode.network.saved_peers import DialBook, SavedPeers
 from swarmnode.network.supervised import Connection, Patience, Supervised
@@ -33,8 +34,9 @@ class Connectedness:
     """Whom we are connected to; `run` must be running for that to get better.
 
     `assumed`: whether we take it that others can dial us while nobody has tried; `may_demote`:
-    whether we believe VOTES_TO_DEMOTE who have tried in vain. `heard` gives addresses out of
-    announcements.
+    whether we believe VOTES_TO_DEMOTE who have tried in vain. Peers of our local networks are
+    believed only while there are no others: who is behind the same router can dial us anyway.
+    `heard` gives addresses out of announcements.
     """
 
     def __init__(
@@ -59,12 +61,23 @@ class Connectedness:
         self._may_demote = may_demote
         self._heard = heard
         self._patience = patience or Patience()
-        self._found = Reachability()
+        self._nearby = Reachability()
+        self._outside = Reachability()
+
+    @property
+    def connected(self) -> Collection[str]:
+        """Ids of the connected peers."""
+        return self._peer.connections
 
     @property
     def reachable(self) -> bool | None:
         """Whether others can dial us; None while nobody has tried."""
         return self._found.proven
+
+    @property
+    def reachable_nearby(self) -> bool:
+        """Whether peers of our local networks have dialled us."""
+        return self._nearby.proven is True
 
     @property
     def dialable(self) -> bool:
@@ -86,6 +99,18 @@ class Connectedness:
         async with asyncio.TaskGroup() as group:
             for keeping in (self._keep_dialling, self._keep_pinging, self._keep_proving):
                 group.create_task(keeping())
+
+    def moved(self) -> None:
+        """Our peer has to listen elsewhere, so that it must be another one."""
+        self._peer.renew("this machine's addresses have changed")
+
+    async def meet(self, address: str) -> bool:
+        """Connect to somebody who may be kept: dialled again after a loss and a restart."""
+        if not await self.connect(address):
+            return False
+        self._book.add(address, "saved", self._clock.now())
+        self._book.tried(address, True, self._clock.now())
+        return True
 
     async def connect(self, address: str) -> bool:
         """Dial an address now, whatever the book says; whether we are connected to its peer."""
@@ -154,4 +179,15 @@ class Connectedness:
                 peer_id, DIAL_BACK_PROTOCOL, port.to_bytes(2), RESPONSE_BYTES, self._patience.dial
             )
             if answer:
-                self._found.vote(peer_id, answer == b"\x01")
+                near = self._is_near(peer_id)
+                (self._nearby if near else self._outside).vote(peer_id, answer == b"\x01")
+
+    def _is_near(self, peer_id: str) -> bool:
+        connection = self._peer.connections.get(peer_id)
+        return connection is None or is_near(connection.address)
+
+    @property
+    def _found(self) -> Reachability:
+        """What those have found whose word counts."""
+        outside = self._outside.votes or not all(map(self._is_near, self._peer.connections))
+        return self._outside if outside else self._nearby

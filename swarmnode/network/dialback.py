@@ -11,12 +11,11 @@ Source: network.md §6, 11; multistream-select's first line.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import ipaddress
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from swarmnode.network.addresses import tcp_part
 from swarmnode.network.allowance import Allowance
 
 DIAL_BACK_PROTOCOL: Final = "/swarmnode/dial-back/1"
@@ -29,21 +28,6 @@ _TRY_SECONDS: Final = 3.0
 
 Probe = Callable[[str, int], Awaitable[bool]]
 """Whether a libp2p peer answers at an IP address and TCP port."""
-
-
-def tcp_part(address: str) -> tuple[str, int] | None:
-    """The IP address and TCP port that a multiaddr begins with; None where there are none."""
-    match address.split("/"):
-        case ["", "ip4" | "ip6", host, "tcp", port, *_] if port.isascii() and port.isdigit():
-            with contextlib.suppress(ValueError):
-                return str(ipaddress.ip_address(host)), int(port)
-    return None
-
-
-def is_loopback(address: str) -> bool:
-    """Whether a multiaddr is of this machine alone."""
-    part = tcp_part(address)
-    return part is not None and ipaddress.ip_address(part[0]).is_loopback
 
 
 async def speaks_libp2p(host: str, port: int) -> bool:

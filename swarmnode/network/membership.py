@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from swarmnode.clock import Clock
+from swarmnode.network.addresses import is_loopback, is_near
 from swarmnode.network.allowance import BytesByPeer
 from swarmnode.network.belonging import Belonging
 from swarmnode.network.connectedness import Connectedness
@@ -21,10 +22,10 @@ from swarmnode.network.dialback import (
     REQUEST_BYTES,
     DialBack,
     Probe,
-    is_loopback,
 )
 from swarmnode.network.doors import Doors
 from swarmnode.network.known import Known, KnownAnnouncement
+from swarmnode.network.lan import Lan
 from swarmnode.network.peer import Handler, PeerUnreachable, peer_id_in
 from swarmnode.network.rendezvous import Pace, Rendezvous
 from swarmnode.network.saved_peers import DialBook, SavedPeers
@@ -74,7 +75,9 @@ class Membership:
         probe: Probe,
         pace: Pace | None = None,
         patience: Patience | None = None,
+        lan: Lan | None = None,
     ) -> None:
+        """`lan` finds others on the local network, where that is wanted."""
         self._belonging = belonging
         self._clock = clock
         self._rng = rng
@@ -101,6 +104,7 @@ class Membership:
             doors=doors,
         )
         self.sealing = belonging.sealing
+        self.lan = lan
         self.peer = Supervised(
             self.sealing.around(build) if self.sealing else build,
             clock=clock,
@@ -143,6 +147,8 @@ class Membership:
             group.create_task(self.company.run())
             group.create_task(self.rendezvous.run())
             group.create_task(self._hang_up_on_the_rude())
+            if self.lan is not None:
+                group.create_task(self.lan.run(self.company))
 
     async def close(self) -> None:
         """Leave; no process stays behind."""
@@ -214,7 +220,10 @@ class Membership:
         if self.company.dialable:
             return self._own_addresses()[:HOLDERS_MAX]
         others = self.company.dialable_peers(len(self.peer.connections))
-        return [each for each in others if not self._avoided(peer_id_in(each))][:OFFERED_TO]
+        offered = [each for each in others if not self._avoided(peer_id_in(each))][:OFFERED_TO]
+        # Those on our local network can come for it themselves.
+        near = filter(is_near, self._own_addresses()) if self.company.reachable_nearby else ()
+        return [*offered, *near][:HOLDERS_MAX]
 
     def good_peer(self, address: str) -> None:
         """Remember a peer for the next start."""
@@ -298,4 +307,6 @@ class Membership:
 
     def _restored(self) -> None:
         self.company.restarted()
+        if self.lan is not None:
+            self.lan.again()
         self.rendezvous.restored()

@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from swarmnode.network.addresses import is_loopback, is_near, tcp_part
+
 
 @dataclass(frozen=True, slots=True)
 class NetworkOrder:
@@ -29,6 +31,12 @@ class NetworkOrder:
     test_network: bool = False
     exempt_networks: Sequence[str] = ()
     """Networks in which every peer counts as an address prefix of its own."""
+    lan: bool = False
+    """Listen on local networks, and find others there."""
+    lan_port: int = 0
+    """On all of them; 0 for any that is free."""
+    lan_interfaces: Sequence[str] = ()
+    """By name; none means all that are fit."""
 
     def with_drawn_port(self, addresses: Sequence[str]) -> NetworkOrder:
         """The order for the next life of a process that listens at these addresses.
@@ -36,6 +44,13 @@ class NetworkOrder:
         Where a free port was asked for it is the one that was drawn, since announcements that have
         not expired name it.
         """
+        if self.lan and not self.lan_port:
+            near = {
+                part[1]
+                for each in addresses
+                if (part := tcp_part(each)) and is_near(each) and not is_loopback(each)
+            }
+            return replace(self, lan_port=near.pop()) if len(near) == 1 else self
         drawn = [address for address in self.listen if address.endswith("/tcp/0")]
         ports = {port for address in addresses for port in re.findall(r"/tcp/(\d+)", address)}
         if len(drawn) != 1 or len(ports) != 1:

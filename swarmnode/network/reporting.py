@@ -42,6 +42,7 @@ def health_of(member: Membership, clock: Clock) -> dict[str, Any]:
         ],
         "next_attempt_seconds": member.book.wait_seconds(now, connected),
         "error": peer.error,
+        "lan": None if member.lan is None else member.lan.told(connected),
         "calls": dict(+peer.calls),
         "announcements": dict(member.known.counts),
         "served": dict(member.serving.counts),

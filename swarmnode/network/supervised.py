@@ -18,11 +18,10 @@ from typing import Any, Final, Literal, TypeVar
 import structlog
 
 from swarmnode.clock import Clock
+from swarmnode.network.addresses import RELAYED
 from swarmnode.network.peer import Handler, Peer, PeerUnreachable
 from swarmnode.network.whereabouts import Whereabouts
 
-RELAYED: Final = "/p2p-circuit"
-"""In the address of a connection that a relay passes on."""
 LOOK_AGAIN_SECONDS: Final = 0.2
 
 State = Literal["starting", "alone", "connected", "down"]
@@ -86,6 +85,7 @@ class Supervised:
         self._records: Any = None
         self._served: dict[str, tuple[Handler, int]] = {}
         self._reform = asyncio.Event()
+        self._renewed_since = ""
         self._bytes_before = [0, 0]
         self._looked_at = -1e9
         self.connections: dict[str, Connection] = {}
@@ -162,7 +162,12 @@ class Supervised:
         """Serve the DHT or stop it: with a new peer, where that is a change."""
         if server != self._server:
             self._server = server
-            self._reform.set()
+            self.renew("others can dial us after all, or can't")
+
+    def renew(self, why: str) -> None:
+        """Build our peer anew, for a reason in a few words."""
+        self._renewed_since = why
+        self._reform.set()
 
     async def store(self, key: str, subkey: str, value: bytes, expires: float, /) -> int:
         """See Swarm; 0 while we have no peer."""
@@ -262,7 +267,7 @@ class Supervised:
                 return "the libp2p process is gone, or does not answer"
             if self._reform.is_set():
                 self._reform.clear()
-                return "restarting, since others can dial us after all, or can't"
+                return f"restarting, since {self._renewed_since}"
             await self._look_at_connections(peer)
 
     async def _look_at_connections(self, peer: Peer) -> None:

@@ -45,6 +45,7 @@ UNKNOWN_HEALTH: Mapping[str, Any] = {
     "bootstrap": [],
     "next_attempt_seconds": None,
     "error": "",
+    "lan": None,
 }
 """Health of which nothing is known yet; all values are plain.
 
@@ -54,7 +55,9 @@ connected, `strangers` those of them that are no members of a private swarm;
 the bits of prefix that follow, by which announcements are spread over the DHT;
 `clock_offset_seconds` the median of the peers' clocks minus ours or None (unknown); `bootstrap`
 mappings of address, connected and failures; `next_attempt_seconds` until one of those that are not
-connected is dialled, or None (all are, or unknown); `error` one line, empty for none.
+connected is dialled, or None (all are, or unknown); `error` one line, empty for none; `lan`
+where this node is on local networks and whom it found there, None where it does not look: a mapping
+of addresses (host and port), connected, error and counts.
 """
 
 

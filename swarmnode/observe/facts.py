@@ -80,6 +80,10 @@ class Facts:
     """Whether others can dial us, None while unknown."""
     open_addresses: Sequence[str] = ()
     """Addresses listened on beyond loopback."""
+    lan: bool = False
+    """Whether others are looked for on local networks."""
+    lan_error: str = ""
+    """Why that can't be done, "" where it can."""
     clock_offset_seconds: float | None = None
     """Median of the peers' clocks minus ours."""
     clock_skew_seconds: float = 120.0

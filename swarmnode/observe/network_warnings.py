@@ -33,6 +33,10 @@ def _without_company(facts: Facts) -> bool:
     return facts.network_state == "alone" and facts.bootstrap_failed < facts.bootstrap_tried
 
 
+def _knows_nobody(facts: Facts) -> bool:
+    return facts.network_state == "alone" and facts.bootstrap_tried == 0 and _takes_part(facts)
+
+
 def _no_answer(facts: Facts) -> str:
     trying = trying_again(facts.next_attempt_seconds)
     return f"No bootstrap peer answers ({facts.bootstrap_tried} tried){trying and '; ' + trying}."
@@ -101,10 +105,32 @@ NETWORK_WARNABLES: tuple[Warnable, ...] = (
         "no-bootstrap",
         Severity.INFO,
         "No bootstrap peer known",
-        lambda f: f.network_state == "alone" and f.bootstrap_tried == 0 and _takes_part(f),
+        lambda f: _knows_nobody(f) and not f.lan,
         lambda f: "This node knows no peer to start from, so it trains alone until one dials it.",
-        "Name one: `swarmnode run ADDRESS`, or join a swarm with `swarmnode swarm join`.",
+        "Name one: `swarmnode run ADDRESS`, or join a swarm with `swarmnode swarm join`; on one "
+        "network with the others, `--lan` finds them.",
         "the node knows no peer to start from",
+    ),
+    Warnable(
+        "lan-failed",
+        Severity.WARNING,
+        "No local network",
+        lambda f: bool(f.lan_error),
+        lambda f: f"Nobody can be found on a local network: {f.lan_error}.",
+        "Connect this machine to one. Tunnels and public addresses are none; "
+        "`network.lan_interfaces` says which are used.",
+        "`--lan` was asked for and cannot work",
+    ),
+    Warnable(
+        "lan-alone",
+        Severity.INFO,
+        "Nobody else on the local network",
+        lambda f: _knows_nobody(f) and f.lan and not f.lan_error,
+        lambda f: "No other node of this swarm was found on the local network yet.",
+        "Run `swarmnode run --lan` on another machine in it, with the same tasks or swarm file. "
+        "Guest networks keep machines apart; a firewall has to let in UDP port 5353 and the TCP "
+        "port of `network.lan_port`.",
+        "`--lan` has found nobody, and no bootstrap peer is known",
     ),
     Warnable(
         "bootstrap-failed",
@@ -210,7 +236,7 @@ NETWORK_WARNABLES: tuple[Warnable, ...] = (
         "Open to other machines",
         lambda f: bool(f.open_addresses),
         lambda f: f"Other machines can connect to {', '.join(f.open_addresses)}.",
-        "Leave out `--listen` and `--public` to be reached from this machine alone.",
+        "Leave out `--listen`, `--lan` and `--public` to be reached from this machine alone.",
         "the node listens beyond loopback",
     ),
 )

@@ -117,6 +117,19 @@ class BootstrapStatus(Part):
     """Attempts in a row."""
 
 
+class LanStatus(Part):
+    """The local networks that the node listens and looks around on."""
+
+    addresses: tuple[str, ...] = ()
+    """Host and port on each."""
+    connected: int = 0
+    """Peers that were found there, of those connected now."""
+    error: str = ""
+    """Why it can't, in one line; empty where it can."""
+    counts: Mapping[str, int] = Field(default_factory=dict)
+    """What became of the nodes that it was told of, and of messages that were not read."""
+
+
 class NetworkStatus(Part):
     """The network process, as `Transport.health` tells it."""
 
@@ -150,6 +163,8 @@ class NetworkStatus(Part):
     next_attempt_seconds: float | None = None
     """Until bootstrap peers are dialled again, where known."""
     error: str = ""
+    lan: LanStatus | None = None
+    """None for a node that does not look around on local networks (`--lan`)."""
 
     @classmethod
     def of(cls, health: Mapping[str, Any], state_seconds: float) -> Self:
@@ -162,6 +177,7 @@ class NetworkStatus(Part):
 
     def told_in(self, facts: Facts) -> Facts:
         """The facts with what this says of the network."""
+        lan = self.lan or LanStatus()
         return replace(
             facts,
             network_state=self.state,
@@ -175,6 +191,9 @@ class NetworkStatus(Part):
             last_acknowledgement_seconds=self.last_acknowledgement_seconds,
             reachable=self.reachable,
             clock_offset_seconds=self.clock_offset_seconds,
+            open_addresses=(*facts.open_addresses, *lan.addresses),
+            lan=self.lan is not None,
+            lan_error=lan.error,
         )
 
 
@@ -293,6 +312,8 @@ def _alone(status: StatusDocument) -> str:
 
 
 def _unanswered(network: NetworkStatus) -> str:
+    if not network.bootstrap and network.lan:
+        return network.lan.error or "nobody else was found on the local network yet"
     if not network.bootstrap:
         return "no bootstrap peer is known"
     if any(peer.connected for peer in network.bootstrap):

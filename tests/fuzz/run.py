@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-NAMES: Final = ("codec", "scan", "envelope", "groups", "verifiers", "handlers", "records")
+NAMES: Final = ("codec", "scan", "envelope", "groups", "verifiers", "handlers", "records", "lan")
 INPUT_BYTES: Final = 4096
 INPUT_SECONDS: Final = 5
 """An input that takes longer is a finding: nothing here may be slow."""

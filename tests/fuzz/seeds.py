@@ -10,6 +10,8 @@ from typing import Final
 import msgpack
 
 import swarmproto as wire
+from swarmnode.keys import peer_id_of
+from swarmnode.network.lan_messages import Language, service_type
 from swarmnode.network.light_hivemind import MSGPackSerializer
 from tests.fuzz.targets import ANSWERS, DECODERS, KEY, TASKS, _made
 from tests.unit.network_made import NOW, SWARM, announcement
@@ -97,7 +99,14 @@ def _records() -> Iterator[bytes]:
             yield msgpack.packb(msgpack.ExtType(0x40, inner))
 
 
+def _lan() -> Iterator[bytes]:
+    said = Language(service_type(SWARM, None), "1" * 16)
+    yield said.question()
+    yield said.answer(peer_id_of(wire.public_key_of(KEY)), "192.168.1.2", 4001)
+
+
 _SEEDS: Final = {
+    "lan": _lan,
     "records": _records,
     "codec": _codec,
     "scan": _scan,

@@ -23,6 +23,7 @@ from swarmnode.network.dht_records import AnnouncementValidator
 from swarmnode.network.dht_replica import valid_record
 from swarmnode.network.doors import Doors
 from swarmnode.network.known import Known
+from swarmnode.network.lan_messages import NODES_PER_MESSAGE_MAX, Language, service_type
 from swarmnode.network.serving import Serving
 from swarmnode.network.shelf import Shelf
 from swarmnode.network.whereabouts import Whereabouts
@@ -209,6 +210,15 @@ def records(data: bytes) -> None:
         assert all(isinstance(name, str) for name in value.data)
 
 
+def lan(data: bytes) -> None:
+    """A message of somebody on the local network."""
+    heard = Language(service_type(SWARM, None), "0" * 16).heard(data)
+    assert len(heard.seen) <= NODES_PER_MESSAGE_MAX
+    for seen in heard.seen:
+        assert 0 < seen.port < 65536
+        assert seen.peer_id.isalnum()
+
+
 def _depth(value: object) -> int:
     return 1 + max(map(_depth, value), default=0) if isinstance(value, tuple) else 0
 
@@ -254,5 +264,6 @@ def _announced() -> wire.Announcement:
 
 
 TARGETS: Final[Mapping[str, Target]] = {
-    each.__name__: each for each in (codec, scan, envelope, groups, verifiers, handlers, records)
+    each.__name__: each
+    for each in (codec, scan, envelope, groups, verifiers, handlers, records, lan)
 }

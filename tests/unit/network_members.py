@@ -116,8 +116,10 @@ class Members:
         clock: Clock | None = None,
         secret: SwarmSecret | None = None,
         exempt: Sequence[Network] = LOOPBACK,
+        dials_back: bool = True,
     ) -> Membership:
-        """A secret makes it one of the private swarm with these rules."""
+        """A secret makes it one of the private swarm with these rules; one that doesn't dial back
+        reaches nobody."""
 
         async def probe(_host: str, port: int) -> bool:
             reached = {
@@ -125,7 +127,7 @@ class Members:
                 for each in self.fake.world.peers.values()
                 if each.peer_id not in self.fake.world.undialable
             }
-            return port in reached
+            return dials_back and port in reached
 
         key = private_key(number)
         member = Membership(

@@ -23,6 +23,8 @@ CASES: Mapping[str, Mapping[str, Any]] = {
     "network-restarting": {"network_state": "down", "network_state_seconds": 1.0},
     "network-slow-start": {"network_state": "starting", "network_state_seconds": 61.0},
     "no-bootstrap": {**ALONE, "bootstrap_tried": 0},
+    "lan-failed": {"lan": True, "lan_error": "wlan0: Permission denied"},
+    "lan-alone": {**ALONE, "bootstrap_tried": 0, "lan": True},
     "bootstrap-failed": {**ALONE, "bootstrap_tried": 2, "bootstrap_failed": 2},
     "nobody-else": {**ALONE, "bootstrap_tried": 2, "bootstrap_failed": 1},
     "duplicate-instance": {"duplicate_instance": "ab" * 16},

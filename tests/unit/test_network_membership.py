@@ -191,6 +191,24 @@ def test_a_client_becomes_a_server_once_a_peer_has_dialled_it() -> None:
     in_virtual_time(scenario)
 
 
+def test_who_is_on_our_local_network_does_not_vouch_for_us_to_others() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        async with members(clock) as (fake, joining):
+            await joining.join(1, dials_back=False)
+            fake.peer(1).addresses = [address(1).replace("127.0.0.1", "192.0.2.1")]
+            await joining.join(3)
+            member = await joining.join(2, 1, 3, assumed=False)
+            await fake.until(lambda: member.company.reachable_nearby, 60)
+            await fake.until(lambda: member.company.reachable is False, 60)
+            assert not fake.peer(2).server
+            holders = member.holders()
+            assert holders[-1] == address(2), "those on our network can come for it"
+            assert set(holders[:-1]) <= {address(1), address(3)}
+            assert len(holders) == 3
+
+    in_virtual_time(scenario)
+
+
 def test_one_who_could_not_dial_us_is_not_believed_alone() -> None:
     async def scenario(clock: VirtualClock) -> None:
         async with members(clock) as (fake, joining):

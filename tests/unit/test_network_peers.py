@@ -6,13 +6,8 @@ import asyncio
 
 import pytest
 
-from swarmnode.network.dialback import (
-    DialBack,
-    Reachability,
-    is_loopback,
-    speaks_libp2p,
-    tcp_part,
-)
+from swarmnode.network.addresses import host_of, is_loopback, is_near, tcp_part
+from swarmnode.network.dialback import DialBack, Reachability, speaks_libp2p
 from swarmnode.network.doors import Doors
 from swarmnode.network.saved_peers import (
     FIRST_WAIT_SECONDS,
@@ -131,6 +126,7 @@ def test_a_bad_peer_is_forgotten_unless_it_is_where_we_begin() -> None:
 @pytest.mark.parametrize(
     ("address", "part"),
     [
+        ("/ip4/192.0.2.1/tcp/4001/p2p/relay/p2p-circuit/p2p/x", None),
         ("/ip4/127.0.0.1/tcp/4001/p2p/x", ("127.0.0.1", 4001)),
         ("/ip6/::1/tcp/4001", ("::1", 4001)),
         ("/ip4/127.0.0.1/udp/4001/quic-v1", None),
@@ -142,7 +138,26 @@ def test_a_bad_peer_is_forgotten_unless_it_is_where_we_begin() -> None:
 )
 def test_the_tcp_part_of_an_address(address: str, part: tuple[str, int] | None) -> None:
     assert tcp_part(address) == part
-    assert is_loopback(address) == (part is not None)
+
+
+@pytest.mark.parametrize(
+    ("address", "loopback", "near"),
+    [
+        ("/ip4/127.0.0.1/udp/4001/quic-v1", True, True),
+        ("/ip6/::1/tcp/4001", True, True),
+        ("/ip4/192.168.1.20/tcp/4001", False, True),
+        ("/ip4/169.254.3.4/tcp/4001", False, True),
+        ("/ip6/fd00::1/tcp/4001", False, True),
+        ("/ip4/100.64.0.1/tcp/4001", False, False),
+        ("/ip4/192.0.2.1/tcp/4001", False, False),
+        ("/ip4/8.8.8.8/tcp/4001/p2p/x", False, False),
+        ("/ip4/127.0.0.1/tcp/4001/p2p/relay/p2p-circuit/p2p/x", False, False),
+        ("/dns4/localhost/tcp/1", False, False),
+    ],
+)
+def test_how_near_an_address_is(address: str, loopback: bool, near: bool) -> None:
+    assert (is_loopback(address), is_near(address)) == (loopback, near)
+    assert near <= (host_of(address) is not None)
 
 
 def dial_back(tried: list[tuple[str, int]], reached: bool = True) -> DialBack:

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from swarmnode.channel import CallFailed, Channel
 from swarmnode.clock import SystemClock
 from swarmnode.keys import peer_id_of
 from swarmnode.network.p2pd import PeerOrder
+from swarmnode.network.premises import LAST_RESORT
 from swarmnode.networking import METHOD_SECONDS, Networking, serve
 from swarmproto import (
     FetchRequest,
@@ -32,6 +34,7 @@ from swarmproto import (
     public_key_of,
     swarm_id,
 )
+from tests.unit.lan_support import LOOPBACK, Air, AirLink
 from tests.unit.network_fake import FakePeer, FakeWorld
 from tests.unit.network_made import (
     RULES,
@@ -56,6 +59,9 @@ def order(number: int, folder: Path, **changed: Any) -> dict[str, Any]:
         "relay": False,
         "test_network": False,
         "exempt_networks": [],
+        "lan": False,
+        "lan_port": 0,
+        "lan_interfaces": [],
         "folder": str(folder),
         "swarm_key": b"",
         **changed,
@@ -63,8 +69,12 @@ def order(number: int, folder: Path, **changed: Any) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def in_process(world: FakeWorld, orders: list[PeerOrder]) -> AsyncIterator[Channel]:
-    """The daemon's end of a channel to a Networking in this process."""
+async def in_process(
+    world: FakeWorld, orders: list[PeerOrder], air: Air | None = None
+) -> AsyncIterator[Channel]:
+    """The daemon's end of a channel to a Networking in this process, whose one local network is
+    the loopback."""
+    heard_by = air or Air()
 
     async def build(peer_order: PeerOrder) -> FakePeer:
         orders.append(peer_order)
@@ -74,7 +84,13 @@ async def in_process(world: FakeWorld, orders: list[PeerOrder]) -> AsyncIterator
         return FakePeer(world, peer_order.private_key, 4000 + number, not peer_order.client)
 
     ours, theirs = socket.socketpair()
-    networking = Networking(build, SystemClock(), random.Random(0))
+    networking = Networking(
+        build,
+        SystemClock(),
+        random.Random(0),
+        places=lambda names: [LOOPBACK] if "none" not in names else [],
+        open_link=partial(AirLink, heard_by),
+    )
     serving = asyncio.ensure_future(serve(theirs, networking, lambda: None))
     channel = await Channel.over(ours, {})
     running = asyncio.ensure_future(channel.run())
@@ -247,6 +263,37 @@ def test_a_node_that_begins_elsewhere_than_on_this_machine_begins_as_a_client(
     assert asyncio.run(client(listen=["/ip4/0.0.0.0/tcp/0"]))
     assert not asyncio.run(client(bootstrap=[outside], test_network=True))
     assert not asyncio.run(client(listen=["/ip4/0.0.0.0/tcp/0"], public=True))
+    near = outside.replace("192.0.2.1", "192.168.1.2")
+    assert not asyncio.run(client(listen=[], lan=True, bootstrap=[near]))
+    assert asyncio.run(client(bootstrap=[near]))
+    assert asyncio.run(client(listen=[], lan=True, bootstrap=[outside]))
+
+
+def test_with_lan_a_node_listens_on_local_networks_says_so_and_hears_of_others(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        world, orders, air = FakeWorld(time.time), list[PeerOrder](), Air()
+        async with in_process(world, orders, air) as one, in_process(world, orders, air) as two:
+            for number, each in enumerate((one, two)):
+                await each.call("start", order(1 + number, tmp_path, listen=[], lan=True), 10)
+            ((first,), (second,)) = (each.listen for each in orders)
+            assert first.startswith("/ip4/127.0.0.1/tcp/")
+            assert first != second
+            port = int(first.rpartition("/")[2])
+
+            for _ in range(200):
+                if (told := (await one.call("health", {}, 5))["lan"])["counts"]:
+                    break
+                await asyncio.sleep(0.05)
+            assert told["counts"]["told"], "it has heard of the other"
+            assert told["addresses"] == [f"127.0.0.1:{port}"]
+        async with in_process(world, orders) as away:
+            lan = {"listen": [], "lan": True, "lan_interfaces": ["none"], "lan_port": port}
+            await away.call("start", order(1, tmp_path, **lan), 10)
+            assert orders[-1].listen == (LAST_RESORT,)
+
+    asyncio.run(scenario())
 
 
 @asynccontextmanager

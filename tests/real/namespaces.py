@@ -1,0 +1,73 @@
+"""Machines of their own for tests: network namespaces, plugged into one switch, or behind a router.
+
+Linux, as root. Whatever was made is gone at the end, and what an interrupted test left before.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.real.elsewhere import python_elsewhere
+
+SWITCH = "swarmnode-switch"
+
+
+def ip(command: str) -> str:
+    """What `ip` says. Raises CalledProcessError."""
+    done = subprocess.run(["ip", *command.split()], check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+@contextmanager
+def namespace(name: str) -> Iterator[str]:
+    """A network namespace with a loopback of its own; skips where none can be made."""
+    if os.getuid() != 0 or not shutil.which("ip"):
+        pytest.skip("network namespaces need root and the program ip")
+    subprocess.run(["ip", "netns", "del", name], capture_output=True)
+    added = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True)
+    if added.returncode:
+        pytest.skip(f"no network namespace can be made here: {added.stderr.strip()}")
+    try:
+        ip(f"-n {name} link set lo up")
+        yield name
+    finally:
+        subprocess.run(["ip", "netns", "del", name], check=True, capture_output=True)
+
+
+@contextmanager
+def switched(addresses: Sequence[str]) -> Iterator[list[str]]:
+    """A namespace for each address such as 10.77.0.1/24, all on one switch of their own."""
+    with ExitStack() as stack:
+        stack.enter_context(namespace(SWITCH))
+        ip(f"-n {SWITCH} link add name switch type bridge")
+        ip(f"-n {SWITCH} link set switch up")
+        names = []
+        for number, address in enumerate(addresses):
+            name = stack.enter_context(namespace(f"swarmnode-machine{number}"))
+            plug(name, number)
+            ip(f"-n {name} addr add {address} dev eth0")
+            names.append(name)
+        yield names
+
+
+def plug(name: str, number: int) -> None:
+    """Give a namespace an interface eth0, up and without an address, at a port of the switch."""
+    ip(f"-n {SWITCH} link add port{number} type veth peer name eth0 netns {name}")
+    ip(f"-n {SWITCH} link set port{number} master switch up")
+    ip(f"-n {name} link set eth0 up")
+
+
+def python_in(name: str, folder: Path) -> Path:
+    """A Python in a namespace, as on another machine."""
+    elsewhere = python_elsewhere(folder / f"in-{name}")
+    program = folder / f"python-in-{name}"
+    program.write_text(f'#!/bin/sh\nexec ip netns exec {name} {elsewhere} "$@"\n')
+    program.chmod(0o700)
+    return program
