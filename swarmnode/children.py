@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from swarmnode.config.policy import PolicySettings
 from swarmnode.config.settings import Settings
 from swarmnode.process import Child
+from swarmnode.torchrun import TORCHRUN, place_of
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -25,7 +27,21 @@ def scoring_child(settings: Settings, swarm_id: bytes) -> Child:
     )
 
 
-def policy_child(environment: Mapping[str, str], name: str, threads: int = 1) -> Child:
-    """A policy host that computes with so many threads."""
+def policy_child(
+    environment: Mapping[str, str], name: str, threads: int = 1, ranks: Sequence[str] = ()
+) -> Child:
+    """A policy host that computes with so many threads.
+
+    ranks: which other processes train with it, as `trainer_words` says.
+    """
     counts = dict.fromkeys(THREAD_VARIABLES, str(threads))
-    return Child("swarmnode.worker", name=name, environment={**environment, **counts})
+    return Child(
+        "swarmnode.worker", name=name, arguments=ranks, environment={**environment, **counts}
+    )
+
+
+def trainer_words(settings: PolicySettings, environment: Mapping[str, str]) -> Sequence[str]:
+    """What a node's policy host is told of other ranks: torchrun's, or how many it starts."""
+    if place_of(environment) is not None:
+        return [TORCHRUN]
+    return [str(settings.trainer_processes)] if settings.trainer_processes > 1 else []

@@ -15,7 +15,7 @@ import structlog
 import uvloop
 
 from swarmnode.api.status import SocketError, StatusServer
-from swarmnode.children import policy_child, scoring_child
+from swarmnode.children import policy_child, scoring_child, trainer_words
 from swarmnode.clock import SystemClock
 from swarmnode.joining import network_order
 from swarmnode.keeper import PolicyKeeper
@@ -59,7 +59,12 @@ async def _live(plan: Plan) -> None:
         store = Store.open(home.database, home.reserved, now=clock.now, rng=rng)
         stack.callback(store.close)
         scoring = scoring_child(plan.settings, plan.swarm.swarm_id)
-        host = policy_child(plan.environment, "policy host", plan.settings.policy.host_threads)
+        host = policy_child(
+            plan.environment,
+            "policy host",
+            plan.settings.policy.host_threads,
+            trainer_words(plan.settings.policy, plan.environment),
+        )
         generators = generator_children(plan)
         for child in (scoring, host, *generators.values()):
             child.start()

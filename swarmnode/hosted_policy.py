@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import compress
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,10 @@ from swarmnode.policy.weights import WeightsCache
 from swarmnode.reward_models.panel import Shelf
 from swarmnode.reward_models.paying import Paying
 from swarmnode.scheduling.agent.hosted import HostedOrder, HostedScheduler
+from swarmnode.trainer_ranks import TrainerRanks
 from swarmnode.training import OUT, Trainer, TrainingGroup, Treatment
+from swarmnode.training.memory import ActivationCost, measured_cost
+from swarmnode.training.ranks import ALONE
 from swarmnode.types import Completion, FinishReason
 
 _NOT_BOUND = {
@@ -43,6 +47,7 @@ _NOT_BOUND = {
     "memory_limit_mib",
     "release_memory",
     "threads",
+    "trainer_processes",
     "mode",
     "generators",
     "queue_groups",
@@ -56,8 +61,17 @@ _NOT_BOUND = {
 class HostedPolicy:
     """One policy with its trainer and its generator."""
 
-    def __init__(self, order: dict[str, Any], shelf: Shelf | None = None) -> None:
-        """Make it; `shelf` holds the reward models that policies of one host share."""
+    def __init__(
+        self,
+        order: dict[str, Any],
+        shelf: Shelf | None = None,
+        ranks: TrainerRanks | None = None,
+    ) -> None:
+        """Make it; `shelf` holds the reward models that policies of one host share.
+
+        Over `ranks` the policy is spread, and all of them are given the same order and requests;
+        the first alone judges, samples and writes.
+        """
         settings = PolicySettings.model_validate(order["policy"])
         started = time.monotonic()
         self._policy = loaded_policy(settings, order)
@@ -69,9 +83,15 @@ class HostedPolicy:
         if training.kl_weight > 0.0:
             self._policy.keep_reference()
         channels = Channels.model_validate(order["channels"])
+        self._leads = ranks is None or ranks.leads
+        self._ranks = ranks
         self._paying = Paying(
-            channels, settings.new_tokens, self._policy.device, {} if shelf is None else shelf
+            channels if self._leads else Channels(),
+            settings.new_tokens,
+            self._policy.device,
+            {} if shelf is None else shelf,
         )
+        cost = self._spread(training)
         home = order.get("weights_home")
         self._weights = PublishedWeights(self._policy, settings, home)
         # What another process sampled, it sampled a few versions ago; a ratio to the sampler has
@@ -84,6 +104,8 @@ class HostedPolicy:
             channels.weights,
             settings.new_tokens,
             LogProbGate.model_validate(order["log_prob_gate"]),
+            ranks or ALONE,
+            cost,
         )
         self._generator = torch.Generator().manual_seed(order["sampling_seed"])
         self._scheduler = None
@@ -98,7 +120,12 @@ class HostedPolicy:
             "rewards": {"channels": channels.model_dump(mode="json")},
         }
         self._state = PolicyState(
-            self._policy, self._trainer, self._generator, bound, self._scheduler
+            self._policy,
+            self._trainer,
+            self._generator,
+            bound,
+            self._scheduler,
+            writes=self._leads,
         )
         self._seconds = time.monotonic() - started
 
@@ -111,6 +138,15 @@ class HostedPolicy:
         ):
             texts = [(question, answer) for question, answer in pairs]
             warm_start(self._policy, texts, plan, cache)
+
+    def _spread(self, training: Training) -> ActivationCost | None:
+        """Spread the policy where there are ranks; what its activations cost as a whole."""
+        if self._ranks is None:
+            return None
+        policy = self._policy
+        cost = measured_cost(policy, policy.device) if training.activation_limit_mib else None
+        policy.shard(self._ranks.mesh(policy.device))
+        return cost
 
     def figures(self) -> dict[str, Any]:
         """What the daemon wants to know of a new policy."""
@@ -178,7 +214,7 @@ class HostedPolicy:
     ) -> dict[str, Any]:
         """Take one step; groups of peers whose text is too long for us are left out, counted."""
         encoded, fits = self._encoded(groups)
-        fitting = self._paying.paid(list(compress(groups, fits)), list(compress(encoded, fits)))
+        fitting = self._paid(list(compress(groups, fits)), list(compress(encoded, fits)))
         report = self._trainer.step(
             fitting, list(compress(*self._encoded(watched))), self._scheduler
         )
@@ -197,6 +233,19 @@ class HostedPolicy:
             },
             "treatments": [[one.level, one.why] for one in treatments],
         }
+
+    def _paid(
+        self, groups: Sequence[dict[str, Any]], encoded: Sequence[TrainingGroup]
+    ) -> Sequence[TrainingGroup]:
+        """Groups with what they are paid for, which the first rank alone decides."""
+        paid = self._paying.paid(groups, encoded) if self._leads else encoded
+        if self._ranks is None:
+            return paid
+        channels = self._ranks.agreed([dict(one.further_channels) for one in paid])
+        return [
+            replace(one, further_channels={name: tuple(of) for name, of in found.items()})
+            for one, found in zip(encoded, channels, strict=True)
+        ]
 
     def _encoded(
         self, groups: Sequence[dict[str, Any]]

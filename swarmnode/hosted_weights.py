@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from swarmnode.config.policy import PolicySettings
 from swarmnode.policy.policy import Policy
+from swarmnode.policy.spreading import whole
 from swarmnode.weights.channel import WeightsOut
 from swarmnode.weights.opening import open_out
 from swarmnode.weights.selected import Selected, selected
@@ -25,12 +29,32 @@ class PublishedWeights:
     def publish(self, version: int) -> dict[str, Any]:
         """Hand the weights over as they are, under that number. WeightsError.
 
-        ValueError for a policy without generators, or a number that isn't above the last one.
+        ValueError for a policy without generators, or a number that isn't above the last one. Of a
+        policy that is spread over processes all gather, one parameter at a time, and the first one
+        hands over.
         """
+        source = self._source()
+        try:
+            return self._publish(version, source) if self._policy.leads else {}
+        finally:
+            # Whatever became of it here, the others gather to the end.
+            for _ in source:
+                pass
+
+    def _source(self) -> Iterator[tuple[str, Tensor]]:
+        if not self._policy.spread:
+            return iter(())
+        return ((name, whole(one)) for name, one in self._policy.saved_tensors().items())
+
+    def _publish(self, version: int, source: Iterator[tuple[str, Tensor]]) -> dict[str, Any]:
         if self._door is None:
             if self._home is None:
                 raise ValueError("this policy was made without generators")
-            sent = selected(self._policy.model)
+            sent = (
+                Selected(self._policy.saved_tensors(), "")
+                if self._policy.spread
+                else selected(self._policy.model)
+            )
             made = open_out(
                 self._settings.weights,
                 Path(self._home),
@@ -38,10 +62,11 @@ class PublishedWeights:
                 sent.plan,
                 self._settings.generators,
                 self._policy.device,
+                gathered=self._policy.spread,
             )
             self._door = made, sent
         out, sent = self._door
-        done = out.publish(version, sent.tensors.items())
+        done = out.publish(version, source if self._policy.spread else sent.tensors.items())
         return {"bytes": done.bytes, "seconds": done.seconds, "checksum": done.checksum}
 
     def close(self) -> None:

@@ -271,10 +271,10 @@ def answer_of(handlers: Handlers, method: str, payload: Any) -> list[Any]:
         return ["failed", f"{type(error).__name__}: {error}"]
 
 
-def die_with_parent() -> None:
-    """Ask the kernel to kill this process when its parent ends; a no-op outside Linux.
+def die_with_parent(told: signal.Signals = signal.SIGKILL) -> None:
+    """Ask the kernel to send this process a signal when its parent ends; a no-op outside Linux.
 
     Elsewhere the socket's end of file does the same, as soon as the running request is done.
     """
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, told)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from swarmnode.outfit import Plan
     from swarmnode.publish import Identity
     from swarmnode.swarm_files import SwarmFile
+    from swarmnode.torchrun import Place
 
 
 def run(
@@ -68,6 +70,7 @@ def run(
     """
     from swarmnode.cli.comparing import mix_flags, parse_mix
 
+    place = _place_under_torchrun()
     if solo and swarm:
         raise Mistake("give a swarm or --solo, not both")
     if solo and lan:
@@ -95,6 +98,11 @@ def run(
     from swarmnode.cli.opening import check_p2pd, opened_home
 
     settings = load(config, assignment or [], flags)
+    if place is not None and settings.policy.trainer_processes > 1:
+        raise Mistake(
+            f"torchrun has started {place.count} processes that train; leave "
+            "policy.trainer_processes at 1"
+        )
     if settings.policy.mode == "split" and settings.selection.external_source == "own_past":
         raise Mistake(
             "selection.external_source = own_past replays what a round has trained on, which under "
@@ -111,6 +119,20 @@ def run(
             chosen, settings = chosen_swarm(home, swarm, settings)
         settings = fitting(settings, chosen, own_tasks=bool(task))
         _run(settings, home, identity, chosen, solo=solo, rounds=rounds, seed=seed)
+
+
+def _place_under_torchrun() -> Place | None:
+    """Which of torchrun's processes this is: the first is the node, the others help it to train."""
+    from swarmnode.process import die_with_parent
+    from swarmnode.torchrun import place_of
+
+    place = place_of(os.environ)
+    if place is None:
+        return None
+    if place.rank > 0:
+        os.execv(sys.executable, [sys.executable, "-m", "swarmnode.follower"])
+    die_with_parent(signal.SIGTERM)
+    return place
 
 
 def _run(

@@ -117,6 +117,11 @@ class PolicySettings(Section):
     memory_limit_mib: Annotated[int, Field(ge=0)] = 0
     """Memory that the policy's process may need by the estimate of `swarmnode doctor --model`; a
     model beyond it is refused before it is loaded. 0 is what the machine has available then."""
+    trainer_processes: Annotated[int, Field(ge=1, le=64)] = 1
+    """Processes of this machine that train the policy together, each with a part of its weights,
+    gradients and moments (FSDP2) and a part of each round's rows: on CUDA one for each device.
+    Their steps are those of one. Under torchrun that says how many there are, on any number of
+    machines (docs/scaling.md)."""
     mode: Mode = "sync"
     """How a node generates and trains. `sync`: one after the other, in one process. `split`: in
     processes of their own, at the same time, with a queue of finished groups in between
@@ -164,6 +169,15 @@ class PolicySettings(Section):
             raise ValueError(
                 "a node starts its generators itself and doesn't wait for them: set "
                 "policy.weights.channel to shared-memory or folder"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _adapters_are_not_spread(self) -> PolicySettings:
+        if self.trainer_processes > 1 and self.lora.rank > 0:
+            raise ValueError(
+                "adapters can't be trained by several processes yet: set "
+                "policy.trainer_processes or policy.lora.rank back"
             )
         return self
 

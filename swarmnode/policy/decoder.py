@@ -13,7 +13,7 @@ queries and keys unchanged), because rotating is one complex product then.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -36,6 +36,10 @@ from swarmnode.policy.matrices import (
     joined,
     read_matrix,
 )
+from swarmnode.policy.sharded import run_within
+
+Layer = Callable[[Tensor], Tensor]
+"""Hidden states to hidden states, (rows, length, width)."""
 
 FAMILIES = (LlamaForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)
 _STATIC_ROTATIONS = ("default", "linear", "llama3", "yarn")
@@ -71,11 +75,16 @@ class DecoderWeights:
 
     shape: Shape
     embedding: Tensor
-    layers: Sequence[LayerWeights]
+    layers: Callable[[int], LayerWeights]
+    """By its number; asked for within `around` alone."""
     final_norm: Tensor
     head: Linear
     partners_adjacent: bool
     """Whether the query and key matrices give rotary partners side by side."""
+    around: Callable[[int, Layer, Tensor], Tensor]
+    """How a layer is run: what gathers its weights, where they are spread over processes."""
+    count: int
+    """Of layers."""
 
 
 class Decoder:
@@ -113,7 +122,8 @@ class Decoder:
         ):
             if bad:
                 raise UnsupportedModel(f"the native forward has no {what}")
-        self.training_weights()  # refuses matrices of other kinds
+        for layer in self.module.model.layers:
+            _in_place(layer, self.shape)  # refuses matrices of other kinds
 
     @property
     def device(self) -> torch.device:
@@ -136,8 +146,13 @@ class Decoder:
 
     def training_weights(self) -> DecoderWeights:
         """Refer to the parameters in place: gradients reach them, nothing is copied."""
-        layers = [_in_place(layer, self.shape) for layer in self.module.model.layers]
-        return self._weights(layers, read_matrix(self.module.lm_head), partners_adjacent=False)
+        modules = self.module.model.layers
+        return self._weights(
+            lambda index: _in_place(modules[index], self.shape),
+            read_matrix(self.module.lm_head),
+            around=lambda index, run, hidden: run_within(modules[index], run, hidden),
+            partners_adjacent=False,
+        )
 
     @torch.no_grad()
     def sampling_weights(self) -> DecoderWeights:
@@ -151,10 +166,20 @@ class Decoder:
             dtype = torch.get_autocast_dtype(kind)
         layers = [_gathered(layer, self.shape, dtype) for layer in self.module.model.layers]
         head = joined([read_matrix(self.module.lm_head)], None, dtype)
-        return self._weights(layers, head, partners_adjacent=True)
+        return self._weights(
+            layers.__getitem__,
+            head,
+            around=lambda _, run, hidden: run(hidden),
+            partners_adjacent=True,
+        )
 
     def _weights(
-        self, layers: Sequence[LayerWeights], head: Linear, *, partners_adjacent: bool
+        self,
+        layers: Callable[[int], LayerWeights],
+        head: Linear,
+        around: Callable[[int, Layer, Tensor], Tensor],
+        *,
+        partners_adjacent: bool,
     ) -> DecoderWeights:
         body = self.module.model
         return DecoderWeights(
@@ -164,6 +189,8 @@ class Decoder:
             final_norm=body.norm.weight,
             head=head,
             partners_adjacent=partners_adjacent,
+            around=around,
+            count=len(body.layers),
         )
 
     def rotations(self, positions: Tensor) -> Tensor:
@@ -188,24 +215,23 @@ def forward(
     keep no more than each layer's input for the backward pass and run the layer again there.
     """
     hidden = F.embedding(token_ids, weights.embedding)
-    for index, layer in enumerate(weights.layers):
-        run = partial(_layer, weights, layer, rotations, partial(attend, index))
+    for index in range(weights.count):
+        run = partial(_layer, weights, index, rotations, partial(attend, index))
         if recompute:
             # Nothing here draws random numbers, so their state need not be kept.
-            hidden = checkpoint(run, hidden, use_reentrant=False, preserve_rng_state=False)
-        else:
-            hidden = run(hidden)
+            run = partial(checkpoint, run, use_reentrant=False, preserve_rng_state=False)
+        hidden = weights.around(index, run, hidden)
     return rms_norm(hidden, weights.final_norm, weights.shape.epsilon)
 
 
 def _layer(
     weights: DecoderWeights,
-    layer: LayerWeights,
+    index: int,
     rotations: Tensor,
     attend: partial[Tensor],
     hidden: Tensor,
 ) -> Tensor:
-    epsilon = weights.shape.epsilon
+    epsilon, layer = weights.shape.epsilon, weights.layers(index)
     normed = rms_norm(hidden, layer.attention_norm, epsilon)
     query, key, value = _heads(layer.query_key_value(normed), layer, weights, rotations)
     hidden = hidden + layer.attention_output(attend(query, key, value).flatten(-2))

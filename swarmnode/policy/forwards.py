@@ -98,7 +98,7 @@ class NativeForward:
             attend,
             recompute=checkpoint_activations,
         )
-        return hidden[:, :length]
+        return hidden[:, :length] if more else hidden
 
     def causal_hidden(self, token_ids: Tensor) -> Tensor:
         """Return hidden states as `TrainingForward.causal_hidden` says."""

@@ -49,9 +49,14 @@ def load_policy(settings: PolicySettings, seed: int, models: Path | None = None)
 
 
 def estimated_memory(
-    settings: PolicySettings, training: Training, rounds: Rounds, models: Path | None
+    settings: PolicySettings,
+    training: Training,
+    rounds: Rounds,
+    models: Path | None,
+    ranks: int = 1,
 ) -> Estimate:
-    """Estimate what the policy will need, reading no weights. Raises UnusableModel."""
+    """Estimate what the policy will need, reading no weights; of several ranks that train it, the
+    first. Raises UnusableModel."""
     check_engine(settings.engine, choose_device(settings.device))
     if model_kind(settings.model) is ModelKind.TINY:
         shape = tiny_shape(settings.tiny, len(PhraseTokenizer.load()))
@@ -61,7 +66,7 @@ def estimated_memory(
         shape = folder_shape(folder, settings.model)
     _, kept = _formats(settings, choose_device(settings.device))
     training = training.for_model(settings.model, adapters=settings.lora.rank > 0)
-    return estimate(shape, workload(settings, training, rounds, kept.itemsize))
+    return estimate(shape, workload(settings, training, rounds, kept.itemsize, ranks))
 
 
 def _formats(settings: PolicySettings, device: torch.device) -> tuple[torch.dtype, torch.dtype]:

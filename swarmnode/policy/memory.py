@@ -56,11 +56,13 @@ class Workload:
     weight_bytes: int
     """Of one number of the weights: 4, or 2 where they are frozen in half precision."""
     prompt_tokens: int
+    ranks: int = 1
+    """Processes that train together, over which the policy is spread."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Bytes at the peak, by what they are for."""
+    """Bytes at the peak, by what they are for; over several ranks those of the first one."""
 
     runtime: int
     weights: int
@@ -85,17 +87,23 @@ class Estimate:
 
 
 def estimate(shape: ModelShape, work: Workload) -> Estimate:
-    """Return what a policy of this shape needs at its peak."""
+    """Return what a policy of this shape needs at its peak.
+
+    Spread over ranks, weights, moments and gradients are shared out; the first rank gathers all
+    weights to sample, and each gathers a layer at a time to train.
+    """
     trained = _adapter_parameters(shape, work.lora_rank) if work.lora_rank else shape.parameters
     weights = shape.parameters * work.weight_bytes
     adapters = trained * _FLOAT if work.lora_rank else 0
+    gathered = weights if work.ranks > 1 else 0
+    units = _gathered_bytes(shape) if work.ranks > 1 else 0
     return Estimate(
         runtime=RUNTIME_BYTES,
-        weights=weights + adapters,
-        reference=weights if work.keeps_reference and not work.lora_rank else 0,
-        optimizer=2 * trained * _FLOAT,
-        sampling=weights + _sampling_bytes(shape, work),
-        training=trained * _FLOAT + _training_bytes(shape, work),
+        weights=(weights + adapters) // work.ranks,
+        reference=weights // work.ranks if work.keeps_reference and not work.lora_rank else 0,
+        optimizer=2 * trained * _FLOAT // work.ranks,
+        sampling=gathered + weights + _sampling_bytes(shape, work),
+        training=trained * _FLOAT // work.ranks + units + _training_bytes(shape, work),
     )
 
 
@@ -154,7 +162,7 @@ def _training_bytes(shape: ModelShape, work: Workload) -> int:
     """Of the largest micro-batch, all rows being as long as can be."""
     length = work.prompt_tokens + work.completions * (work.new_tokens - 1)
     together = max(1, work.micro_batch_tokens // length)
-    positions = min(work.groups, together) * length
+    positions = min(-(-work.groups // work.ranks), together) * length
     kept = activation_bytes(shape, positions)
     one_layer = positions * _FLOAT * _layer_floats(shape)
     if work.activation_bytes and kept > work.activation_bytes:
@@ -164,6 +172,15 @@ def _training_bytes(shape: ModelShape, work: Workload) -> int:
         one_layer = min(one_layer, length * _FLOAT * _layer_floats(shape))
     logits = min(CHUNK_BYTES, 4 * positions * shape.vocabulary * _FLOAT)
     return kept + one_layer + logits
+
+
+def _gathered_bytes(shape: ModelShape) -> int:
+    """What is whole at once in a backward pass over ranks: all that is outside of layers, two
+    layers, since one is fetched ahead, and the gradients of the first two of these."""
+    attention = 2 * shape.width * (shape.query_width + shape.key_value_width)
+    layer = attention + 3 * shape.width * shape.feed_forward_width
+    outside = shape.parameters - shape.layers * layer
+    return (2 * outside + 3 * layer) * _FLOAT
 
 
 def _adapter_parameters(shape: ModelShape, rank: int) -> int:

@@ -10,18 +10,24 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from transformers.modeling_utils import PreTrainedModel
 
 from swarmnode.policy.engine import Engine
-from swarmnode.policy.forwards import choose_forward
+from swarmnode.policy.forwards import NativeForward, TrainingForward, choose_forward
 from swarmnode.policy.lora import disabled_adapters, has_adapters
+from swarmnode.policy.matrices import UnsupportedModel
 from swarmnode.policy.sampling import Sampled
+from swarmnode.policy.sharded import Sharding
 from swarmnode.policy.text import Examples, TextCodec
 from swarmnode.policy.weights import distinct_tensors
 from swarmnode.types import Completion, FinishReason, PolicyInfo
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
 
 
 class Policy:
@@ -54,8 +60,11 @@ class Policy:
         self._autocast = autocast
         self._adapted = has_adapters(model)
         self._start: PreTrainedModel | None = None
+        self._start_forward: TrainingForward | None = None
         self._recompute = False
         self._forward = choose_forward(model)
+        self._sharding: Sharding | None = None
+        self._start_sharding: Sharding | None = None
 
     @property
     def info(self) -> PolicyInfo:
@@ -78,13 +87,41 @@ class Policy:
         return self._forward.head_weight
 
     def parameters(self) -> Iterator[nn.Parameter]:
-        """Every trainable parameter once."""
-        yield from self.model.parameters()
+        """Every trainable parameter once; of a sharded policy, this process's part of it."""
+        yield from self.model.parameters() if self._sharding is None else self._sharding.parameters
 
     def keep_reference(self) -> None:
         """Take the policy as it is now for the reference; with adapters it is there already."""
         if not self._adapted:
             self._start = copy.deepcopy(self.model).requires_grad_(False)
+            self._start_forward = choose_forward(self._start)
+
+    def shard(self, mesh: DeviceMesh) -> None:
+        """Spread model and reference over the processes of a mesh, all of which do the same.
+
+        From here on whatever passes through the model is done by all of them: each gets its own
+        hidden states, and the first alone samples. Raises UnsupportedModel.
+        """
+        if self._adapted or not isinstance(self._forward, NativeForward):
+            what = "adapters" if self._adapted else f"models such as {type(self.model).__name__}"
+            raise UnsupportedModel(
+                f"{what} can't be trained by several processes yet; set policy.trainer_processes=1"
+            )
+        self._sharding = Sharding(self.model, mesh)
+        self._forward = self._sharding.forward(self._forward)
+        if self._start is not None and self._start_forward is not None:
+            self._start_sharding = Sharding(self._start, mesh)
+            self._start_forward = self._start_sharding.forward(self._start_forward)
+
+    @property
+    def spread(self) -> bool:
+        """Whether the model is spread over processes."""
+        return self._sharding is not None
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process is the first of those that have the model, or the only one."""
+        return self._sharding is None or self._sharding.leads
 
     @contextlib.contextmanager
     def reference(self) -> Iterator[None]:
@@ -97,9 +134,9 @@ class Policy:
             with disabled_adapters(self.model):
                 yield
             return
-        if self._start is None:
+        if self._start_forward is None:
             raise ValueError("no reference was kept")
-        trained, self._forward = self._forward, choose_forward(self._start)
+        trained, self._forward = self._forward, self._start_forward
         try:
             yield
         finally:
@@ -115,13 +152,20 @@ class Policy:
             self._recompute = False
 
     def saved_tensors(self) -> Mapping[str, Tensor]:
-        """What a checkpoint must hold: the adapters alone where these are trained, else all."""
+        """What a checkpoint must hold: the adapters alone where these are trained, else all.
+
+        Of a sharded policy they are spread, as its parameters are.
+        """
+        if self._sharding is not None:
+            return self._sharding.tensors()
         if self._adapted:
             return {name: one for name, one in self.model.named_parameters() if one.requires_grad}
         return distinct_tensors(self.model)
 
     def reference_tensors(self) -> Mapping[str, Tensor]:
-        """The reference, where it is a copy."""
+        """The reference, where it is a copy; spread like the policy."""
+        if self._start_sharding is not None:
+            return self._start_sharding.tensors()
         return {} if self._start is None else distinct_tensors(self._start)
 
     def encode_prompt(self, text: str, task: str = "") -> list[int]:
@@ -149,11 +193,14 @@ class Policy:
         tasks: those of the prompts, which bring their examples; without it there are none.
 
         Log-probs are those of the distribution at `temperature`; there are none at temperature 0,
-        which takes the likeliest token each time.
+        which takes the likeliest token each time. The first process of a sharded policy samples,
+        with the whole model gathered on all of them; the others get nothing.
         """
         of_prompts = tasks or [""] * len(prompts)
         encoded = [self.encode_prompt(*each) for each in zip(prompts, of_prompts, strict=True)]
-        with self._computing():
+        with self._gathered() as samples, self._computing():
+            if not samples:
+                return [()] * len(prompts)
             sampled = self.engine.sample(
                 encoded,
                 completions_per_prompt,
@@ -174,7 +221,7 @@ class Policy:
     ) -> list[Completion]:
         """Answer each prompt once; greedily at temperature 0."""
         rows = self.generate(prompts, 1, max_new_tokens, temperature, generator, tasks)
-        return [row[0] for row in rows]
+        return [row[0] for row in rows if row]
 
     def tree_hidden(self, token_ids: Tensor, positions: Tensor, segments: Tensor) -> Tensor:
         """Return the final hidden states of packed rows, with gradient, (rows, length, width).
@@ -196,6 +243,15 @@ class Policy:
         """Return the logits, float32, of hidden states, (..., width) to (..., vocabulary)."""
         with self._computing():
             return self._forward.head(hidden).float()
+
+    @contextlib.contextmanager
+    def _gathered(self) -> Iterator[bool]:
+        """Have the whole model while entered; whether this process is the one to use it."""
+        if self._sharding is None:
+            yield True
+            return
+        with self._sharding.gathered():
+            yield self._sharding.leads
 
     def _computing(self) -> contextlib.AbstractContextManager[object]:
         if self._autocast is None:

@@ -27,9 +27,9 @@ _MIB = 2**20
 
 
 def workload(
-    settings: PolicySettings, training: Training, rounds: Rounds, weight_bytes: int
+    settings: PolicySettings, training: Training, rounds: Rounds, weight_bytes: int, ranks: int
 ) -> Workload:
-    """Return what rounds ask of a policy."""
+    """Return what rounds ask of a policy that is spread over so many ranks."""
     return Workload(
         questions=rounds.questions,
         completions=rounds.completions_per_group,
@@ -41,6 +41,7 @@ def workload(
         keeps_reference=training.kl_weight > 0.0,
         weight_bytes=weight_bytes,
         prompt_tokens=PROMPT_TOKENS + settings.shown_examples * EXAMPLE_TOKENS,
+        ranks=ranks,
     )
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from swarmnode.config.base import Section
+from swarmnode.policy.spreading import spread_like
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
@@ -47,7 +48,8 @@ def in_torchs_form(
     live: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The inverse, every name and shape checked; `live` is the state of the optimizer that is to
-    go on. Raises ValueError, whose text says what the state is of instead."""
+    go on, whose moments are spread as its parameters are. Raises ValueError, whose text says what
+    the state is of instead."""
     steps = scalars.steps
     if moments.keys() != {f"{moment}.{name}" for name in steps for moment in _MOMENTS}:
         raise ValueError("moments of another optimizer")
@@ -58,7 +60,10 @@ def in_torchs_form(
     if len(scalars.learning_rates) != len(live["param_groups"]):
         raise ValueError("other parameter groups")
     entries = {
-        index: {moment: moments[f"{moment}.{name}"] for moment in _MOMENTS}
+        index: {
+            moment: spread_like(moments[f"{moment}.{name}"], parameters[name])
+            for moment in _MOMENTS
+        }
         | {"step": torch.tensor(steps[name], dtype=torch.float32)}
         for index, name in enumerate(parameters)
         if name in steps

@@ -34,6 +34,7 @@ from swarmnode.policy.checkpoint import CheckpointError, Saved, save_checkpoint
 from swarmnode.policy.plain_state import bytes_of, load_state, save_state
 from swarmnode.policy.policy import Policy
 from swarmnode.policy.saved_optimizer import Scalars, by_name, in_torchs_form
+from swarmnode.policy.spreading import collected
 from swarmnode.policy.weights import fill, read_weights, save_weights
 
 _MODEL = "model.safetensors"
@@ -103,7 +104,8 @@ class PolicyState:
 
     `settings` are plain values by section; a checkpoint that was saved under others is refused.
     What a `scheduler` of the policy's has learned lies beside it, in scheduler.json and
-    scheduler.safetensors.
+    scheduler.safetensors. Of several processes that hold a policy together all save and load, and
+    all but one write nothing (`writes`); what is written is the same as one alone would.
     """
 
     def __init__(
@@ -113,8 +115,11 @@ class PolicyState:
         generator: torch.Generator,
         settings: Mapping[str, Any],
         scheduler: SavedScheduler | None = None,
+        *,
+        writes: bool = True,
     ) -> None:
         self._scheduler = scheduler
+        self._writes = writes
         self._policy = policy
         self._trainer = trainer
         self._generator = generator
@@ -129,9 +134,13 @@ class PolicyState:
         Raises CheckpointError, also when `extra` is no JSON value: keys are texts, numbers finite.
         """
         trainer = self._trainer.state_dict()
-        moments, scalars = by_name(trainer["optimizer"], list(self._parameters))
+        spread, scalars = by_name(trainer["optimizer"], list(self._parameters))
+        moments = self._collected(spread)
+        weights = self._collected(self._policy.saved_tensors())
+        reference = self._collected(self._policy.reference_tensors())
+        if not self._writes:
+            return Saved(folder, 0, ())
         document = self._document(scalars, trainer, extra)
-        weights, reference = self._policy.saved_tensors(), self._policy.reference_tensors()
         scheduler = None if self._scheduler is None else self._scheduler.state_dict()
 
         def write(temporary: Path) -> None:
@@ -150,6 +159,9 @@ class PolicyState:
         expected = sum(one.nbytes for one in tensors) + len(document) + _HEADER_BYTES
         expected += bytes_of(scheduler)
         return save_checkpoint(folder, self._trainer.steps, expected, write)
+
+    def _collected(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return collected(tensors, keep=self._writes)
 
     def load(self, path: Path) -> JsonValue:
         """Continue from a verified checkpoint; returns its `extra`.

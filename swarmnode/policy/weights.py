@@ -16,6 +16,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from swarmnode.policy.spreading import spread_like
+
 _DIGEST_KEY = "content_sha256"
 
 
@@ -65,10 +67,10 @@ def read_weights(expected: Mapping[str, Tensor], path: Path) -> dict[str, Tensor
 
 
 def fill(expected: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
-    """Copy what was read into its place."""
+    """Copy what was read into its place, be that spread over processes that all read it."""
     with torch.no_grad():
         for name, tensor in expected.items():
-            tensor.copy_(tensors[name])
+            tensor.copy_(spread_like(tensors[name], tensor))
 
 
 class WeightsCache:

@@ -26,6 +26,7 @@ from swarmnode.training.losses import (
     reference_divergence,
     token_shares,
 )
+from swarmnode.training.records import token_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,33 @@ def batch_loss(
         corrected=batch.weighted | batch.gated,
         divergences=divergences,
         policy=policy,
+    )
+
+
+def batch_record(
+    batch: TrainingBatch, tokens: TokenStatistics, fixed: Fixed, loss: BatchLoss
+) -> Tensor:
+    """What each token of a micro-batch did (records.py), after its backward pass."""
+    pushes = tokens.logprobs.grad
+    unknown = torch.full_like(tokens.entropies, torch.nan)
+    return token_record(
+        {
+            "losses": loss.losses,
+            "shares": loss.shares,
+            "advantages": batch.advantages,
+            "entropies": tokens.entropies,
+            "low": loss.policy.low_clipped,
+            "high": loss.policy.high_clipped,
+            "logprobs": tokens.logprobs,
+            "sampler": batch.sampler_logprobs,
+            "external": batch.external,
+            "weights": loss.weights,
+            "corrected": loss.corrected,
+            "divergences": loss.divergences,
+            "restrained": unknown if fixed.restrained is None else fixed.restrained,
+            "pushes": torch.zeros_like(unknown) if pushes is None else pushes.abs(),
+            "peers": batch.peers,
+        }
     )
 
 

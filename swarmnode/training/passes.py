@@ -3,8 +3,11 @@
 Holds the round's rows and how they are batched, never the optimizer. A micro-batch that runs out of
 memory is halved; a row that does so alone recomputes its activations where the model can, and is
 left out where it can't or that doesn't help. The attempt is then begun anew, so that nothing of a
-failed one stays in the gradients. Invariant: how rows are batched changes neither loss nor
-gradient, but for rounding.
+failed one stays in the gradients. Invariant: how rows are batched, and over how many ranks they are
+spread, changes neither loss nor gradient, but for rounding.
+
+Over several ranks (ranks.py) all make the same passes at the same time, which one that runs out of
+memory can't: the error is raised, and ends the ranks.
 """
 
 from __future__ import annotations
@@ -26,21 +29,20 @@ from swarmnode.training.groups import (
     ReferenceModel,
     TrainableModel,
 )
+from swarmnode.training.layout import Rows, layout_of
 from swarmnode.training.logprobs import chunked_statistics
 from swarmnode.training.losses import TokenStatistics
 from swarmnode.training.memory import ActivationCost, is_out_of_memory
-from swarmnode.training.objective import BatchLoss, Fixed, batch_loss
-from swarmnode.training.packing import micro_batches
+from swarmnode.training.objective import Fixed, batch_loss, batch_record
 from swarmnode.training.plan import TrainedRow
-from swarmnode.training.records import divisor, token_record
+from swarmnode.training.ranks import ALONE, Ranks, by_row
+from swarmnode.training.records import FIELDS, divisor
 
 OUT_OF_MEMORY = "steps/out_of_memory"
 DROPPED = "groups/out_of_memory"
 MPS_MULTIPLE = 64
 """MPS compiles each shape anew and keeps what it compiled: its shapes must not multiply."""
 
-Rows = tuple[int, ...]
-"""A micro-batch: positions in the round's rows."""
 Result = TypeVar("Result")
 
 
@@ -60,6 +62,7 @@ class RoundPasses:
         rows: Sequence[TrainedRow],
         cost: ActivationCost | None,
         tasks: Sequence[str] | None = None,
+        ranks: Ranks = ALONE,
     ) -> None:
         self._model = model
         self._settings = settings
@@ -82,16 +85,13 @@ class RoundPasses:
         def fits(count: int, longest_row: int) -> bool:
             return cost is None or cost.bytes(count, longest_row) <= limit
 
+        self._ranks = ranks
         self._tasks = tasks or ("",) * len(rows)
-        places = range(len(rows))
-        self._layout: list[Rows] = [
-            tuple(of_task[index] for index in chosen)
-            for task in sorted(set(self._tasks))
-            if (of_task := [place for place in places if self._tasks[place] == task])
-            for chosen in micro_batches(
-                [lengths[place] for place in of_task], settings.micro_batch_tokens, fits
-            )
-        ]
+        budget = settings.micro_batch_tokens
+        layout = layout_of(ranks, lengths, self._tasks, budget, fits)
+        self._layout, self._idle = layout.own, layout.idle
+        self._own = {one for batch in layout.own for one in batch}
+        self._referenced = settings.kl_weight == 0.0 or not isinstance(model, ReferenceModel)
         self._recomputed = {index for index, length in enumerate(lengths) if not fits(1, length)}
 
     @property
@@ -103,34 +103,63 @@ class RoundPasses:
     @torch.no_grad()
     def look(self) -> Mapping[int, Tensor]:
         """The same without `gradients`, by a pass of its own."""
-        while self._layout:
-            found: dict[int, Tensor] = {}
-
-            def kept(rows: Rows, found: dict[int, Tensor] = found) -> None:
-                found.update(_split(self._statistics(rows).logprobs, rows, self._batch(rows)))
-
-            if self._over_layout(kept) is not None:
+        while self._passes:
+            if (found := self._looked()) is not None:
                 return found
         return {}
+
+    @property
+    def _passes(self) -> int:
+        """How many are made over all rows, the same on every rank."""
+        return len(self._layout) + len(self._idle)
+
+    def _looked(self) -> dict[int, Tensor] | None:
+        """The log-probs of all rows that fit, or None as `_over_layout` says."""
+        found: dict[int, Tensor] = {}
+
+        def kept(rows: Rows) -> None:
+            found.update(_split(self._statistics(rows).logprobs, rows, self._batch(rows)))
+
+        return None if self._over_layout(kept) is None else self._everywhere(found)
+
+    def _everywhere(
+        self, found: Mapping[int, Tensor], leading: tuple[int, ...] = ()
+    ) -> dict[int, Tensor]:
+        """What was found of own rows, and what other ranks found of theirs."""
+        own = {place: values for place, values in found.items() if place in self._own}
+        tokens = [row.tokens for row in self._rows]
+        return by_row(self._ranks, own, tokens, self._device, leading)
 
     def gradients(self, steps: int, watcher: GradientWatcher | None = None) -> list[Tensor]:
         """Adds the gradients of the summed loss to the parameters'; the record of each micro-batch.
 
         `steps` are the optimizer steps before this one; a `watcher` needs `tasks`. Without any row
-        that fits it is empty.
+        that fits it is empty. Over several ranks the gradients are those of all rows, and there is
+        one record, of all of them.
         """
-        while self._layout:
+        while self._passes:
             for one in self._parameters:
                 one.grad = None
+            if not self._knows_reference():
+                continue
             restrained = self._restrained(steps)
             if restrained is None:
                 continue
             found: dict[int, Tensor] = {}
             records = self._added_up(restrained, found, watcher)
             if records is not None:
-                self._old = self._old or found
-                return records
+                self._old = self._old or self._everywhere(found)
+                return self._all_records(records)
         return []
+
+    def _all_records(self, records: list[Tensor]) -> list[Tensor]:
+        if self._ranks.count == 1:
+            return records
+        found: dict[int, Tensor] = {}
+        for rows, record in zip(self._layout, records, strict=True):
+            found |= _split(record, rows, self._batch(rows))
+        whole = self._everywhere(found, (len(FIELDS),))
+        return [torch.cat(list(whole.values()), dim=1)]
 
     def _added_up(
         self,
@@ -140,7 +169,10 @@ class RoundPasses:
     ) -> list[Tensor] | None:
         """The records of all micro-batches, or None as `_over_layout` says."""
         if watcher is None:
-            return self._over_layout(lambda rows: self._backward(rows, restrained, found))
+            return self._over_layout(
+                lambda rows: self._backward(rows, restrained, found),
+                lambda rows: self._backward(rows, restrained, {}, counts=0.0),
+            )
         watcher.begin()
         last = {self._tasks[rows[0]]: rows for rows in self._layout}
         of_task: list[Tensor] = []
@@ -156,15 +188,20 @@ class RoundPasses:
 
         return self._over_layout(watched)
 
-    def _over_layout(self, work: Callable[[Rows], Result]) -> list[Result] | None:
-        """What `work` gives for each micro-batch; None if one was made smaller instead."""
+    def _over_layout(
+        self, work: Callable[[Rows], Result], idle: Callable[[Rows], Result] | None = None
+    ) -> list[Result] | None:
+        """What `work` gives for each micro-batch; None if one was made smaller instead.
+
+        `idle`, or else `work` too, goes along with other ranks; what that gives is dropped.
+        """
         results: list[Result] = []
         failed = False
         for rows in self._layout:
             try:
                 results.append(work(rows))
             except (RuntimeError, MemoryError) as error:
-                if not is_out_of_memory(error):
+                if not is_out_of_memory(error) or self._ranks.count > 1:
                     raise
                 failed = True
             # Outside of the handler: the error's frames hold the attempt's tensors.
@@ -172,6 +209,8 @@ class RoundPasses:
                 results.clear()
                 self._shrink(rows)
                 return None
+        for rows in self._idle:
+            (idle or work)(rows)
         return results
 
     def _shrink(self, rows: Rows) -> None:
@@ -221,11 +260,18 @@ class RoundPasses:
         )
 
     def _backward(
-        self, rows: Rows, restrained: dict[int, Tensor], found: dict[int, Tensor]
+        self,
+        rows: Rows,
+        restrained: dict[int, Tensor],
+        found: dict[int, Tensor],
+        counts: float = 1.0,
     ) -> Tensor:
-        """The record of a micro-batch; `found` takes its log-probs by row."""
+        """The record of a micro-batch; `found` takes its log-probs by row.
+
+        counts: 0.0 where it is to leave no trace in the gradients.
+        """
         batch = self._batch(rows)
-        reference = self._reference_logprobs(rows)
+        reference = _joined(self._reference, rows) if self._reference else None
         tokens = self._statistics(rows)
         tokens.logprobs.retain_grad()
         logprobs = tokens.logprobs.detach()
@@ -236,69 +282,52 @@ class RoundPasses:
             restrained=_joined(restrained, rows) if restrained else None,
         )
         loss = batch_loss(batch, tokens, fixed, self._settings, self._longest)
-        loss.losses.sum().backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        (loss.losses.sum() * counts).backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         found.update(_split(logprobs, rows, batch))
-        return _record(batch, tokens, fixed, loss)
+        return batch_record(batch, tokens, fixed, loss)
 
     @torch.no_grad()
-    def _reference_logprobs(self, rows: Rows) -> Tensor | None:
+    def _knows_reference(self) -> bool:
+        """Take the reference's log-probs once; False if memory failed."""
         model = self._model
-        if self._settings.kl_weight == 0.0 or not isinstance(model, ReferenceModel):
-            return None
-        if any(one not in self._reference for one in rows):
-            with model.reference():
-                logprobs = self._statistics(rows).logprobs
-            self._reference.update(_split(logprobs, rows, self._batch(rows)))
-        return _joined(self._reference, rows)
+        if self._referenced or not isinstance(model, ReferenceModel):
+            return True
+
+        def kept(rows: Rows) -> None:
+            found = self._statistics(rows).logprobs
+            self._reference.update(_split(found, rows, self._batch(rows)))
+
+        with model.reference():
+            self._referenced = self._over_layout(kept) is not None
+        return self._referenced
 
     @torch.no_grad()
     def _restrained(self, steps: int) -> dict[int, Tensor] | None:
         """The tokens that `covariance` chooses, by row; empty without it, None if memory failed."""
         if self._settings.covariance == "none":
             return {}
-        logprobs = self._over_layout(lambda rows: self._statistics(rows).logprobs)
+        logprobs = self._looked()
         if logprobs is None:
             return None
-        order = [one for rows in self._layout for one in rows]
-        draws = token_draws([self._rows[one] for one in order], steps)
-        advantages = torch.cat([self._batch(rows).advantages for rows in self._layout])
+        order = list(logprobs)
+        rows = [self._rows[one] for one in order]
+        advantages = [one for row in rows for one in row.token_advantages]
         chosen = restrained_tokens(
-            token_covariances(torch.cat(logprobs), advantages),
-            torch.tensor(draws, device=self._device),
+            token_covariances(
+                torch.cat(list(logprobs.values())),
+                torch.tensor(advantages, dtype=torch.float32, device=self._device),
+            ),
+            torch.tensor(token_draws(rows, steps), device=self._device),
             self._settings,
         )
-        sizes = [self._rows[one].tokens for one in order]
+        sizes = [row.tokens for row in rows]
         return dict(zip(order, torch.split(chosen, sizes), strict=True))
 
 
 def _split(values: Tensor, rows: Rows, batch: TrainingBatch) -> dict[int, Tensor]:
-    parts = torch.split(values, list(batch.tokens_of_row))
+    parts = torch.split(values, list(batch.tokens_of_row), dim=-1)
     return dict(zip(rows, parts, strict=True))
 
 
 def _joined(values: dict[int, Tensor], rows: Rows) -> Tensor:
     return torch.cat([values[one] for one in rows])
-
-
-def _record(batch: TrainingBatch, tokens: TokenStatistics, fixed: Fixed, loss: BatchLoss) -> Tensor:
-    pushes = tokens.logprobs.grad
-    unknown = torch.full_like(tokens.entropies, torch.nan)
-    return token_record(
-        {
-            "losses": loss.losses,
-            "shares": loss.shares,
-            "advantages": batch.advantages,
-            "entropies": tokens.entropies,
-            "low": loss.policy.low_clipped,
-            "high": loss.policy.high_clipped,
-            "logprobs": tokens.logprobs,
-            "sampler": batch.sampler_logprobs,
-            "external": batch.external,
-            "weights": loss.weights,
-            "corrected": loss.corrected,
-            "divergences": loss.divergences,
-            "restrained": unknown if fixed.restrained is None else fixed.restrained,
-            "pushes": torch.zeros_like(unknown) if pushes is None else pushes.abs(),
-            "peers": batch.peers,
-        }
-    )

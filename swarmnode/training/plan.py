@@ -56,6 +56,11 @@ class TrainedRow:
         """Trained tokens of the row."""
         return sum(len(one.token_ids) for one in self.completions)
 
+    @property
+    def token_advantages(self) -> list[float]:
+        """The advantage of each trained token."""
+        return [one.advantage for one in self.completions for _ in one.token_ids]
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:

@@ -4,8 +4,9 @@ Holds the optimizer and nothing else that lasts. The model, its settings and the
 temperature come by constructor; packing, advantages and losses are pure functions next door.
 Invariants: micro-batches change neither loss nor gradient, because gradients of sums are added up
 and divided once by the round's count; without a live group, or with a gradient that isn't finite,
-parameters and optimizer state stay as they are; the old policy is the one at the start of the
-round; what a step does follows from the count of steps before it, so that resuming is exact.
+parameters and optimizer state stay as they are, on all ranks; the old policy is the one at the
+start of the round; what a step does follows from the count of steps before it, so that resuming is
+exact.
 Source: Algorithm 1 of the swarm sampling paper (arXiv 2509.08721).
 """
 
@@ -38,6 +39,7 @@ from swarmnode.training.memory import ActivationCost, measured_cost
 from swarmnode.training.metrics import group_metrics, length_metrics
 from swarmnode.training.passes import DROPPED, OUT_OF_MEMORY, RoundPasses
 from swarmnode.training.plan import TrainedRow, plan_round
+from swarmnode.training.ranks import ALONE, Ranks
 from swarmnode.training.records import divisor, token_metrics
 from swarmnode.training.schedule import learning_rate
 
@@ -50,8 +52,9 @@ class Trainer:
 
     `temperature` is what the completions were sampled at; all log-probs are taken at it.
     `longest` is the most tokens that a completion may have, which `normalization` = `constant`
-    needs; without a `gate` peers' log-probs are not looked at. Raises ValueError where the settings
-    need what isn't there.
+    needs; without a `gate` peers' log-probs are not looked at. Over several `ranks` the model is
+    sharded, all are given the same, and the step is that of one; `cost`, where it has been measured
+    already, is the whole model's. Raises ValueError where the settings need what isn't there.
     """
 
     def __init__(
@@ -62,6 +65,8 @@ class Trainer:
         channel_weights: Mapping[str, float] = ACCURACY_ALONE,
         longest: int | None = None,
         gate: LogProbGate | None = None,
+        ranks: Ranks = ALONE,
+        cost: ActivationCost | None = None,
     ) -> None:
         if temperature <= 0.0:
             raise ValueError(f"the sampling temperature must be positive, got {temperature}")
@@ -80,7 +85,8 @@ class Trainer:
         self._optimizer = _optimizer(self._parameters, settings)
         self._device = self._parameters[0].device
         self._steps = 0
-        self._cost: ActivationCost | None = None
+        self._ranks = ranks
+        self._cost = cost
 
     @property
     def steps(self) -> int:
@@ -139,7 +145,14 @@ class Trainer:
         if self._settings.activation_limit_mib and self._cost is None:
             self._cost = measured_cost(self._model, self._device)
         return RoundPasses(
-            self._model, self._settings, self._temperature, self._longest, rows, self._cost, tasks
+            self._model,
+            self._settings,
+            self._temperature,
+            self._longest,
+            rows,
+            self._cost,
+            tasks,
+            self._ranks,
         )
 
     def state_dict(self) -> dict[str, Any]:
@@ -190,7 +203,7 @@ class Trainer:
     def _apply(self, records: Sequence[Tensor]) -> tuple[float, str | None]:
         """Steps on the mean gradient; its norm, and the metric to raise if it was no step."""
         gradients = [one.grad for one in self._parameters if one.grad is not None]
-        summed = torch.nn.utils.get_total_norm(gradients)
+        summed = self._ranks.whole(torch.nn.utils.get_total_norm(gradients))
         length, count = torch.stack([summed, divisor(records)]).tolist()
         if count == 0.0:
             return 0.0, SKIPPED_DEAD

@@ -23,9 +23,11 @@ def open_out(
     plan: Plan,
     generators: int,
     device: torch.device | str = "cpu",
+    *,
+    gathered: bool = False,
 ) -> WeightsOut:
     """Open the trainer's end. `home` is the node's, `user` the id of the one who runs it; the
-    tensors lie on `device`. Raises WeightsError."""
+    tensors lie on `device`, or are `gathered` there for each publication. Raises WeightsError."""
     if settings.channel == "folder":
         return FolderOut(_folder(settings, home), plan)
     if settings.channel == "broadcast":
@@ -36,6 +38,7 @@ def open_out(
             device=device,
             buffer_bytes=settings.buffer_mib << 20,
             verify=settings.verify_broadcast,
+            gathered=gathered,
         )
     return SharedMemoryOut(place_of(home, user), plan)
 

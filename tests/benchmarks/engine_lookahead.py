@@ -155,7 +155,7 @@ def step_costs(policy: Policy, positions: Sequence[int], tries: int = 3) -> dict
         best = float("inf")
         for _ in range(tries):
             started = time.process_time()
-            for layer in weights.layers:
+            for layer in map(weights.layers, range(weights.count)):
                 layer.query_key_value(hidden)
                 layer.attention_output(hidden)
                 layer.gate_up(hidden)
