@@ -34,8 +34,8 @@ from swarmnode.network.lan import Lan
 from swarmnode.network.lan_links import MulticastLink, OpenLink
 from swarmnode.network.membership import Membership
 from swarmnode.network.order import NetworkOrder
-from swarmnode.network.p2pd import PeerOrder
 from swarmnode.network.peer import Peer, PeerUnreachable
+from swarmnode.network.peer_order import PeerOrder
 from swarmnode.network.ports import StartFailed
 from swarmnode.network.premises import Place, Premises, places_of
 from swarmnode.network.reporting import health_of, peers_of

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections import Counter
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from random import Random
@@ -22,9 +21,11 @@ from swarmnode.network.dht_messages import GuardedClient, OpenMessages
 from swarmnode.network.dht_node import DhtNode
 from swarmnode.network.dht_records import AnnouncementValidator, RecordStore, key_id
 from swarmnode.network.doors import Doors
+from swarmnode.network.incoming import ANSWER_SECONDS, REQUEST_SECONDS, STREAMS_MAX, Incoming
 from swarmnode.network.light_hivemind import PeerID, control_messages
-from swarmnode.network.p2pd import Daemon, PeerOrder
+from swarmnode.network.p2pd import Daemon
 from swarmnode.network.peer import Handler, PeerUnreachable
+from swarmnode.network.peer_order import PeerOrder
 from swarmnode.network.sealed_dht import SealedMessages
 from swarmnode.network.shards import keys_of, subkey_of
 from swarmnode.network.streams import parsed, read_framed, readable, write_framed
@@ -33,14 +34,6 @@ from swarmproto import Announcement, SwarmSecret
 CONNECT_SECONDS: Final = 10.0
 BOOTSTRAP_SECONDS: Final = 5.0
 """That a start waits for bootstrap peers."""
-STREAMS_MAX: Final = 64
-"""Streams open at once, in each direction; each costs two file descriptors."""
-STREAMS_PER_PEER_MAX: Final = 8
-"""Of one peer, on our side."""
-REQUEST_SECONDS: Final = 10.0
-"""For a request to arrive."""
-ANSWER_SECONDS: Final = 60.0
-"""For an answer to be made and taken."""
 
 
 def _key_ids(announcement: Announcement, secret: SwarmSecret | None) -> frozenset[bytes]:
@@ -72,9 +65,8 @@ class HivemindPeer:
         self.died: Final = daemon.died
         self._daemon = daemon
         self._dht = dht
-        self._doors = doors
         self._outgoing = asyncio.Semaphore(STREAMS_MAX)
-        self._incoming: Counter[str] = Counter()
+        self._incoming = Incoming(doors)
         self._tasks: set[asyncio.Task[None]] = set()
         self._bytes_in = 0
         self._bytes_out = 0
@@ -183,24 +175,12 @@ class HivemindPeer:
 
         async def arrived(info: Any, reader: Any, writer: Any) -> None:
             peer_id = str(info.peer_id)
-            if not self._lets_in(peer_id, info.addr):
+            if not self._incoming.arrives(peer_id, readable(info.addr.to_bytes(), peer_id)):
                 writer.transport.abort()
                 return
-            self._incoming[peer_id] += 1
             self._spawn(self._answer(peer_id, reader, writer, handler, request_limit))
 
         self._spawn(self._daemon.add_stream_handler(protocol, arrived))
-
-    def _lets_in(self, peer_id: str, address: Any) -> bool:
-        """Whether a stream of this peer is read; nothing is held of one that isn't."""
-        mine = self._incoming[peer_id]
-        if mine >= STREAMS_PER_PEER_MAX or self._incoming.total() >= STREAMS_MAX:
-            return False
-        if self._doors is None:
-            return True
-        if not self._doors.whereabouts.knows(peer_id):
-            self._doors.whereabouts.note(peer_id, readable(address.to_bytes(), peer_id))
-        return self._doors.admits(peer_id)
 
     async def _answer(
         self,
@@ -224,9 +204,7 @@ class HivemindPeer:
             return
         finally:
             writer.close() if answered else writer.transport.abort()
-            self._incoming[peer_id] -= 1
-            if not self._incoming[peer_id]:
-                del self._incoming[peer_id]
+            self._incoming.ends(peer_id)
 
     async def connect(self, address: str) -> bool:
         """Dial a multiaddr that ends in /p2p/ID, and get to know its DHT node."""

@@ -18,13 +18,11 @@ import sys
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import structlog
 
-from swarmnode.network.doors import Doors
 from swarmnode.network.hivemind_calls import HandlerTasks, PendingCalls
 from swarmnode.network.light_hivemind import (
     P2P,
@@ -35,8 +33,8 @@ from swarmnode.network.light_hivemind import (
 )
 from swarmnode.network.p2pd_binary import checked_p2pd
 from swarmnode.network.p2pd_files import SOCKET_PREFIX, identity_file, socket_folder, sweep
+from swarmnode.network.peer_order import PeerOrder
 from swarmnode.network.ports import PortsHeld, StartFailed, hold_ports
-from swarmnode.network.sealing import Sealing
 
 NICENESS: Final = 5
 """Of p2pd beyond our own."""
@@ -53,32 +51,6 @@ _TERMINATE_SECONDS: Final = 3.0
 _MESSAGE_BYTES_MAX: Final = 4 * 1024 * 1024
 
 log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class PeerOrder:
-    """How a peer is to be started; addresses are multiaddrs.
-
-    `private_key` is the Ed25519 seed, 32 bytes. `client`: use the DHT, don't serve it, the mode of
-    those that nobody can dial. `public`: hole punching, AutoNAT and being reached through relays.
-    `relay`: relay others' connections, for bootstrap peers with a public address. `folder` gets
-    the key file and sockets; nobody else may be able to enter it. `replicas` are the peers that a
-    record is stored on. `sealing` is a private swarm's. `doors` turn strangers away;
-    without them everybody is let in.
-    """
-
-    private_key: bytes = field(repr=False)
-    swarm_id: bytes
-    folder: Path
-    listen: Sequence[str] = ("/ip4/127.0.0.1/tcp/0",)
-    announce_addresses: Sequence[str] = ()
-    bootstrap: Sequence[str] = ()
-    client: bool = True
-    public: bool = False
-    relay: bool = False
-    replicas: int = 5
-    sealing: Sealing | None = None
-    doors: Doors | None = None
 
 
 def arguments(order: PeerOrder, identity: Path, control: Path) -> list[str]:

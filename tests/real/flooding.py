@@ -28,8 +28,8 @@ from swarmnode.network.dht_records import key_id
 from swarmnode.network.dialback import DIAL_BACK_PROTOCOL
 from swarmnode.network.hivemind_dht import HivemindPeer
 from swarmnode.network.light_hivemind import MSGPackSerializer, PeerID, dht_messages
-from swarmnode.network.p2pd import PeerOrder
 from swarmnode.network.peer import PeerUnreachable, peer_id_in
+from swarmnode.network.peer_order import PeerOrder
 from swarmnode.network.shards import bucket_of, shard_key, subkey_of
 from swarmproto import (
     DISCOVER_PROTOCOL,

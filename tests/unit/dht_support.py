@@ -16,7 +16,7 @@ import uvloop
 
 from swarmnode.network import dht_node
 from swarmnode.network.hivemind_dht import HivemindPeer
-from swarmnode.network.p2pd import PeerOrder
+from swarmnode.network.peer_order import PeerOrder
 from swarmnode.network.shards import bucket_of, shard_key, subkey_of
 from swarmproto import public_key_of
 from tests.unit.network_made import SWARM, announcement, bundle, private_key

@@ -17,7 +17,8 @@ from swarmnode.clock import SystemClock
 from swarmnode.keys import peer_id_of
 from swarmnode.network.dht_records import key_id
 from swarmnode.network.dht_table import Neighbours, node_id_of
-from swarmnode.network.hivemind_dht import STREAMS_PER_PEER_MAX, HivemindPeer
+from swarmnode.network.hivemind_dht import HivemindPeer
+from swarmnode.network.incoming import STREAMS_PER_PEER_MAX
 from swarmnode.network.light_hivemind import (
     DictionaryDHTValue,
     MSGPackSerializer,

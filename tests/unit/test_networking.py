@@ -22,7 +22,7 @@ import pytest
 from swarmnode.channel import CallFailed, Channel
 from swarmnode.clock import SystemClock
 from swarmnode.keys import peer_id_of
-from swarmnode.network.p2pd import PeerOrder
+from swarmnode.network.peer_order import PeerOrder
 from swarmnode.network.premises import LAST_RESORT
 from swarmnode.networking import METHOD_SECONDS, Networking, serve
 from swarmproto import (

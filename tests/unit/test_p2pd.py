@@ -109,7 +109,7 @@ def test_p2pd_ends_by_itself_when_its_parent_is_killed(tmp_path: Path) -> None:
     code = (
         "import asyncio, pathlib, sys\n"
         "from swarmnode.network.hivemind_dht import HivemindPeer\n"
-        "from swarmnode.network.p2pd import PeerOrder\n"
+        "from swarmnode.network.peer_order import PeerOrder\n"
         "async def main():\n"
         "    order = PeerOrder(bytes(range(32)), bytes(32), pathlib.Path(sys.argv[1]))\n"
         "    print((await HivemindPeer.start(order)).process_id, flush=True)\n"

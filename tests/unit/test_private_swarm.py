@@ -11,8 +11,8 @@ import pytest
 
 from swarmnode.clock import VirtualClock
 from swarmnode.network.order import NetworkOrder
-from swarmnode.network.p2pd import PeerOrder
 from swarmnode.network.peer import PeerUnreachable
+from swarmnode.network.peer_order import PeerOrder
 from swarmnode.network.sealing import STRANGER_SECONDS, SealedPeer, Sealing
 from swarmnode.network.swarm_file import swarm_file
 from swarmproto import (
