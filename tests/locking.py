@@ -79,12 +79,15 @@ def write(name: str, lines: Iterable[str]) -> None:
 
 
 def main() -> None:
-    """Write all five."""
+    """Write all six."""
     FOLDER.mkdir(exist_ok=True)
     every = compiled("pyproject.toml", "--extra", "dev")
     every = {name: lines for name, lines in every.items() if name not in LEFT_OUT}
     write("building.txt", of_names(BUILDING).values())
     write("packages.txt", (lines for name, lines in every.items() if not of_cuda(name)))
+    # Not every machine can build it, and the rest does without.
+    more = compiled("pyproject.toml", "--extra", "dev", "--extra", "libp2p")
+    write("libp2p.txt", (more[name] for name in more if name not in (*every, *LEFT_OUT)))
     version = every["torch"].split()[0].removeprefix("torch==")
     write("torch-cpu.txt", [f"torch=={version}+cpu --hash=sha256:{TORCH_CPU}\n"])
     write("cuda.txt", (lines for name, lines in every.items() if of_cuda(name)))

@@ -56,7 +56,8 @@ def doctor(
     addresses, unreadable = _known_swarms(home)
     found += unreadable
     addresses = list(dict.fromkeys([*network.bootstrap, *(bootstrap or []), *addresses]))
-    found = [*checks(examine(home, network.listen, addresses, status)), *found]
+    facts = examine(home, network.listen, addresses, status, transport=network.transport)
+    found = [*checks(facts), *found]
     if net:
         found += _exposure(status)
     if model:

@@ -19,14 +19,19 @@ if TYPE_CHECKING:
     from swarmnode.publish import Identity
 
 
-def check_p2pd() -> None:
-    """Refuse a p2pd that is not the known one, before anything is opened.
+def check_library(settings: Settings) -> None:
+    """Refuse a library that isn't there and a p2pd that is not the known one, before all else.
 
     Raises Mistake.
     """
+    from swarmnode.network.choice import NoLibrary, chosen_library
     from swarmnode.network.p2pd_binary import find_p2pd, problem_of
 
-    if problem := problem_of(find_p2pd()):
+    try:
+        library = chosen_library(settings.network.transport)
+    except NoLibrary as error:
+        raise Mistake(str(error), Exit.CONFIG) from error
+    if library == "hivemind" and (problem := problem_of(find_p2pd())):
         raise Mistake(problem, Exit.CONFIG)
 
 

@@ -95,7 +95,7 @@ def run(
     }
     if seed is not None and not solo:
         raise Mistake("--seed is for --solo; a swarm cannot be the same again")
-    from swarmnode.cli.opening import check_p2pd, opened_home
+    from swarmnode.cli.opening import check_library, opened_home
 
     settings = load(config, assignment or [], flags)
     if place is not None and settings.policy.trainer_processes > 1:
@@ -109,7 +109,7 @@ def run(
             "policy.mode = split may still wait; set policy.mode = sync"
         )
     if not solo:
-        check_p2pd()
+        check_library(settings)
     with opened_home(out) as (home, identity):
         from swarmnode.cli.choosing import DEFAULT_NAME, chosen_swarm, fitting, swarm_of
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field, field_validator
 
 from swarmnode.config.base import Section
@@ -12,6 +14,11 @@ _LOOPBACK = ("/ip4/127.", "/ip6/::1/")
 
 class Network(Section):
     """Where a node listens, whom it calls first, and what it opens."""
+
+    transport: Literal["auto", "hivemind", "libp2p"] = "auto"
+    """The library that speaks with other nodes; both speak with each other. `hivemind` brings the
+    Go program p2pd and a DHT; `libp2p` is Python alone, and finds nodes through those that it
+    knows. `auto` takes hivemind where it is installed; `status` says which it took."""
 
     listen: tuple[str, ...] = ("/ip4/127.0.0.1/tcp/0",)
     """Addresses to listen on, as multiaddrs. The default is this machine alone, at any free port;

@@ -77,6 +77,15 @@ def _distribution(facts: MachineFacts) -> list[Check]:
     return [_ok("distribution", f"swarmnode-rl {facts.packages.get('swarmnode-rl', '(checkout)')}")]
 
 
+def _network(facts: MachineFacts) -> list[Check]:
+    if facts.library_problem:
+        found, _, fix = facts.library_problem.partition("; ")
+        return [_failed("transport", found, fix[:1].upper() + fix[1:])]
+    if facts.library == "libp2p":
+        return [_ok("transport", f"py-libp2p {facts.packages.get('libp2p', '?')}")]
+    return [_ok("transport", "hivemind"), *_network_daemon(facts)]
+
+
 def _network_daemon(facts: MachineFacts) -> list[Check]:
     if facts.p2pd_problem:
         found, _, fix = facts.p2pd_problem.partition("; ")
@@ -246,7 +255,7 @@ _CHECKS: tuple[Callable[[MachineFacts], list[Check]], ...] = (
     _python,
     _torch,
     _distribution,
-    _network_daemon,
+    _network,
     _sandbox,
     _home,
     _key,

@@ -25,6 +25,7 @@ from pathlib import Path
 import psutil
 
 from swarmnode.home import Home
+from swarmnode.network.choice import Choice, NoLibrary, chosen_library
 from swarmnode.network.p2pd_binary import find_p2pd, problem_of
 from swarmnode.observe.status import StatusDocument
 from swarmnode.rewards import sandbox
@@ -50,6 +51,10 @@ class MachineFacts:
     python: tuple[int, int]
     packages: dict[str, str]
     """Version by distribution, for those that matter and are installed."""
+    library: str
+    """What the network would run on; "" where that is not installed."""
+    library_problem: str
+    """Why it can't run, or ""; see network.choice."""
     p2pd: Path | None
     p2pd_problem: str
     """Why it is not to be started, or ""; see network.p2pd_binary."""
@@ -80,12 +85,16 @@ def examine(
     bootstrap: Sequence[str],
     status: StatusDocument | None,
     dial_seconds: float = DIAL_SECONDS,
+    transport: Choice = "auto",
 ) -> MachineFacts:
     """Look at this machine; `listen` and `bootstrap` are multiaddrs, dialled all at once."""
+    library, library_problem = _library(transport)
     p2pd = find_p2pd()
     return MachineFacts(
         python=sys.version_info[:2],
-        packages=_versions("swarmnode-rl", "swarmnode", "torch", "hivemind"),
+        packages=_versions("swarmnode-rl", "swarmnode", "torch", "hivemind", "libp2p"),
+        library=library,
+        library_problem=library_problem,
         p2pd=p2pd,
         p2pd_problem=problem_of(p2pd),
         p2pd_executable=p2pd is not None and os.access(p2pd, os.X_OK),
@@ -102,6 +111,13 @@ def examine(
         sandbox=sandbox.confinement(),
         status=status,
     )
+
+
+def _library(transport: Choice) -> tuple[str, str]:
+    try:
+        return chosen_library(transport), ""
+    except NoLibrary as error:
+        return "", str(error)
 
 
 def _versions(*names: str) -> dict[str, str]:

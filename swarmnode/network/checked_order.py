@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from swarmnode.network.addresses import is_loopback, is_near
+from swarmnode.network.choice import PREFERRED, Library
 from swarmnode.network.order import NetworkOrder
 from swarmnode.prefixes import networks
 from swarmproto import (
@@ -50,6 +51,7 @@ def checked_order(payload: Any) -> tuple[NetworkOrder, SwarmRules | None]:
         lan=_value(payload, "lan", bool),
         lan_port=_value(payload, "lan_port", int),
         lan_interfaces=_texts(payload, "lan_interfaces"),
+        transport=_transport(payload),
     )
     if not order.listen and not order.lan:
         raise BadOrder("start: listen: at least one address")
@@ -96,6 +98,14 @@ def _sized(payload: Mapping[Any, Any], name: str, size: int) -> bytes:
 def _swarm_key(payload: Mapping[Any, Any]) -> bytes:
     private = _value(payload, "swarm_key", bytes) != b""
     return _sized(payload, "swarm_key", SWARM_KEY_BYTES) if private else b""
+
+
+def _transport(payload: Mapping[Any, Any]) -> Library:
+    library = _value(payload, "transport", str)
+    for known in PREFERRED:
+        if library == known:
+            return known
+    raise BadOrder(f"start: transport: expected one of {', '.join(PREFERRED)}, got {library}")
 
 
 def _texts(payload: Mapping[Any, Any], name: str) -> tuple[str, ...]:

@@ -55,6 +55,12 @@ class Limits:
     """Records of the DHT to be verified and held: a node has two a minute."""
     tries: Limit = Limit(Rate(0.1, 4.0), Rate(0.2, 8.0), Rate(2.0, 16.0))
     """Connections to be tried back."""
+    gossip: Limit = Limit(Rate(2.0, 30.0), Rate(60.0, 600.0), Rate(100.0, 1000.0))
+    """Announcements of one publisher that are verified, as gossip; those whom we know through
+    others only share one prefix."""
+    forwarded: Limit = Limit(Rate(100.0, 1000.0), Rate(200.0, 2000.0), Rate(300.0, 3000.0))
+    """Messages of gossip that one peer passes on, whoever published them, before they are
+    verified."""
 
 
 class Doors:
@@ -70,6 +76,8 @@ class Doors:
         self.offers: Final = _allowance(clock, whereabouts, limits.offers)
         self.records: Final = _allowance(clock, whereabouts, limits.records)
         self.tries: Final = _allowance(clock, whereabouts, limits.tries)
+        self.gossip: Final = _allowance(clock, whereabouts, limits.gossip)
+        self.forwarded: Final = _allowance(clock, whereabouts, limits.forwarded)
         self._messages = _allowance(clock, whereabouts, limits.messages)
         self._clock = clock
         self._refused_until: OrderedDict[str, float] = OrderedDict()

@@ -1,4 +1,4 @@
-"""A libp2p peer on hivemind's p2pd: records in the DHT, requests and answers over streams.
+"""A libp2p peer on hivemind's p2pd: records in the DHT, requests and answers over streams, topics.
 
 Runs in the network process, in its event loop. Messages of the four protocols travel on byte
 streams, each preceded by its length (protocol/README.md, section 10), since hivemind's own
@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import time
+from collections import OrderedDict
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from random import Random
@@ -24,7 +26,14 @@ from swarmnode.network.doors import Doors
 from swarmnode.network.incoming import ANSWER_SECONDS, REQUEST_SECONDS, STREAMS_MAX, Incoming
 from swarmnode.network.light_hivemind import PeerID, control_messages
 from swarmnode.network.p2pd import Daemon
-from swarmnode.network.peer import Handler, PeerUnreachable
+from swarmnode.network.p2pd_topics import Topics
+from swarmnode.network.peer import (
+    PING_BYTES,
+    PING_PROTOCOL,
+    Handler,
+    Heard,
+    PeerUnreachable,
+)
 from swarmnode.network.peer_order import PeerOrder
 from swarmnode.network.sealed_dht import SealedMessages
 from swarmnode.network.shards import keys_of, subkey_of
@@ -34,6 +43,8 @@ from swarmproto import Announcement, SwarmSecret
 CONNECT_SECONDS: Final = 10.0
 BOOTSTRAP_SECONDS: Final = 5.0
 """That a start waits for bootstrap peers."""
+PING_SECONDS: Final = 5.0
+WITH_DHT_REMEMBERED: Final = 1024
 
 
 def _key_ids(announcement: Announcement, secret: SwarmSecret | None) -> frozenset[bytes]:
@@ -54,6 +65,14 @@ def _messages(daemon: Daemon, order: PeerOrder) -> OpenMessages | SealedMessages
     return SealedMessages(peer_id, client, order.sealing)
 
 
+def _opening(peer: Any, protocol: str) -> Any:
+    """The request to p2pd that opens a stream."""
+    return control_messages.Request(
+        type=control_messages.Request.STREAM_OPEN,
+        streamOpen=control_messages.StreamOpenRequest(peer=peer.to_bytes(), proto=[protocol]),
+    )
+
+
 class HivemindPeer:
     """The Peer of peer.py; built by `start`, of no use once `died` is set."""
 
@@ -65,6 +84,8 @@ class HivemindPeer:
         self.died: Final = daemon.died
         self._daemon = daemon
         self._dht = dht
+        self._topics = Topics(daemon)
+        self._with_dht: OrderedDict[str, None] = OrderedDict()
         self._outgoing = asyncio.Semaphore(STREAMS_MAX)
         self._incoming = Incoming(doors)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -107,6 +128,11 @@ class HivemindPeer:
         return peer
 
     @property
+    def has_dht(self) -> bool:
+        """True."""
+        return True
+
+    @property
     def process_id(self) -> int:
         """Of p2pd."""
         return self._daemon.process_id
@@ -119,12 +145,12 @@ class HivemindPeer:
     @property
     def bytes_in(self) -> int:
         """Bytes of messages received, without what libp2p adds."""
-        return self._bytes_in + self._dht.bytes_in
+        return self._bytes_in + self._dht.bytes_in + self._topics.bytes_in
 
     @property
     def bytes_out(self) -> int:
         """Bytes of messages sent, without what libp2p adds."""
-        return self._bytes_out + self._dht.bytes_out
+        return self._bytes_out + self._dht.bytes_out + self._topics.bytes_out
 
     async def store(self, key: str, subkey: str, value: bytes, expires: float) -> int:
         """See DhtNode.store."""
@@ -134,13 +160,49 @@ class HivemindPeer:
         """See DhtNode.get."""
         return await self._dht.get(keys)
 
+    async def publish(self, topic: str, data: bytes) -> int:
+        """See Topics."""
+        return await self._topics.publish(topic, data)
+
+    def listen(self, topic: str, heard: Heard | None) -> None:
+        """See Topics."""
+        self._topics.listen(topic, heard)
+
     async def ping(self, peer_id: str) -> bool:
-        """Whether the peer's DHT node answers; one that doesn't leaves the routing table."""
+        """Whether the peer's DHT node answers; one that doesn't leaves the routing table.
+
+        Of a peer that has never had one: whether its libp2p answers.
+        """
         try:
             peer = PeerID.from_base58(peer_id)
         except ValueError:
             return False
-        return await self._dht.ping(peer)
+        if await self._ping_dht(peer):
+            return True
+        return peer_id not in self._with_dht and await self._ping_libp2p(peer)
+
+    async def _ping_dht(self, peer: Any) -> bool:
+        answered = await self._dht.ping(peer)
+        if answered:
+            self._with_dht[str(peer)] = None
+            self._with_dht.move_to_end(str(peer))
+            if len(self._with_dht) > WITH_DHT_REMEMBERED:
+                self._with_dht.popitem(last=False)
+        return answered
+
+    async def _ping_libp2p(self, peer: Any) -> bool:
+        said = secrets.token_bytes(PING_BYTES)
+        try:
+            async with (
+                asyncio.timeout(PING_SECONDS),
+                self._outgoing,
+                self._daemon.conversation(_opening(peer, PING_PROTOCOL), PING_SECONDS) as stream,
+            ):
+                _, reader, writer = stream
+                writer.write(said)
+                return await reader.readexactly(PING_BYTES) == said
+        except (OSError, TimeoutError, EOFError):
+            return False
 
     async def call(
         self,
@@ -152,11 +214,7 @@ class HivemindPeer:
     ) -> bytes:
         """Ask a peer; the limit is in bytes. Raises PeerUnreachable, whatever the cause."""
         try:
-            peer = PeerID.from_base58(peer_id).to_bytes()
-            opening = control_messages.Request(
-                type=control_messages.Request.STREAM_OPEN,
-                streamOpen=control_messages.StreamOpenRequest(peer=peer, proto=[protocol]),
-            )
+            opening = _opening(PeerID.from_base58(peer_id), protocol)
             async with (
                 asyncio.timeout(timeout_seconds),
                 self._outgoing,
@@ -223,7 +281,7 @@ class HivemindPeer:
         except (OSError, TimeoutError, EOFError):
             return False
         alone = not self._dht.neighbours
-        if await self._dht.ping(peer) and alone:
+        if await self._ping_dht(peer) and alone:
             self._spawn(self._dht.fill_table())
         return True
 
@@ -266,6 +324,7 @@ class HivemindPeer:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._topics.close()
         await self._dht.close()
         await self._daemon.close()
 

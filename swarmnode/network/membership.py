@@ -24,6 +24,7 @@ from swarmnode.network.dialback import (
     Probe,
 )
 from swarmnode.network.doors import Doors
+from swarmnode.network.gossip import Gossip
 from swarmnode.network.known import Known, KnownAnnouncement
 from swarmnode.network.lan import Lan
 from swarmnode.network.peer import Handler, PeerUnreachable, peer_id_in
@@ -124,6 +125,14 @@ class Membership:
             heard=self._heard,
             patience=patience,
         )
+        self.gossip = Gossip(
+            swarm_id=belonging.swarm_id,
+            peer=self.peer,
+            known=self.known,
+            doors=doors,
+            clock=clock,
+            size=self.swarm_size,
+        )
         self.rendezvous = Rendezvous(
             swarm_id=belonging.swarm_id,
             public_key=public_key_of(belonging.private_key),
@@ -133,6 +142,7 @@ class Membership:
             rng=rng,
             refused=self._avoided,
             pace=pace,
+            tell=self.gossip.publish,
         )
         self._serve_all(DialBack(self.peer.connected, doors.tries, probe))
 
@@ -146,6 +156,7 @@ class Membership:
             group.create_task(self.peer.run())
             group.create_task(self.company.run())
             group.create_task(self.rendezvous.run())
+            group.create_task(self.gossip.run())
             group.create_task(self._hang_up_on_the_rude())
             if self.lan is not None:
                 group.create_task(self.lan.run(self.company))
@@ -224,6 +235,10 @@ class Membership:
         # Those on our local network can come for it themselves.
         near = filter(is_near, self._own_addresses()) if self.company.reachable_nearby else ()
         return [*offered, *near][:HOLDERS_MAX]
+
+    def swarm_size(self) -> float:
+        """Nodes in the swarm, by an estimate: at least those that we hear of."""
+        return max(self.rendezvous.estimate.value, float(len(self.known.authors())))
 
     def good_peer(self, address: str) -> None:
         """Remember a peer for the next start."""

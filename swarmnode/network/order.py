@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from swarmnode.network.addresses import is_loopback, is_near, tcp_part
+from swarmnode.network.choice import Library
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,8 @@ class NetworkOrder:
     public: bool = False
     relay: bool = False
     test_network: bool = False
+    transport: Library = "hivemind"
+    """What the process runs on; it imports no other."""
     exempt_networks: Sequence[str] = ()
     """Networks in which every peer counts as an address prefix of its own."""
     lan: bool = False

@@ -8,10 +8,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
+
+PING_PROTOCOL: Final = "/ipfs/ping/1.0.0"
+PING_BYTES: Final = 32
+"""libp2p's own: what is sent comes back."""
 
 Handler = Callable[[str, bytes], Awaitable[bytes]]
 """Answers one request: the asking peer's id, authenticated, and its bytes."""
+
+
+Heard = Callable[[str, bytes], bool]
+"""Takes one message of a topic: the publisher's peer id, authenticated, and its bytes; whether the
+message is worth passing on to others."""
 
 
 class PeerUnreachable(Exception):
@@ -20,6 +29,10 @@ class PeerUnreachable(Exception):
 
 class Swarm(Protocol):
     """What may be asked of other peers, whatever happens to our own. Every call ends in time."""
+
+    @property
+    def has_dht(self) -> bool:
+        """Whether there is a DHT: without one nothing is stored, and nothing found."""
 
     async def store(self, key: str, subkey: str, value: bytes, expires: float, /) -> int:
         """Store a record in the DHT; how many other peers acknowledged it."""
@@ -43,7 +56,7 @@ class Swarm(Protocol):
 
 
 class Peer(Swarm, Protocol):
-    """A running libp2p peer with a DHT node."""
+    """A running libp2p peer, with a DHT node or without."""
 
     @property
     def peer_id(self) -> str:
@@ -72,6 +85,12 @@ class Peer(Swarm, Protocol):
     def serve(self, protocol: str, handler: Handler, request_limit: int, /) -> None:
         """Answer requests of other peers."""
 
+    async def publish(self, topic: str, data: bytes, /) -> int:
+        """Tell those who listen to a topic; to how many peers it was handed."""
+
+    def listen(self, topic: str, heard: Heard | None, /) -> None:
+        """Hear what others publish on a topic, or leave it."""
+
     async def connect(self, address: str, /) -> bool:
         """Dial a multiaddr that ends in /p2p/ID; whether we are connected to that peer."""
 
@@ -79,7 +98,8 @@ class Peer(Swarm, Protocol):
         """Hang up."""
 
     async def ping(self, peer_id: str, /) -> bool:
-        """Whether the peer's DHT node answers; one that doesn't leaves our routing table."""
+        """Whether the peer answers: its DHT node, where it has one and we do. A node that doesn't
+        leaves our routing table."""
 
     def export_records(self) -> Any:
         """The DHT records that we hold for others, for import_records of the next peer."""

@@ -79,7 +79,7 @@ class RemoteTransport:
             farewell=self._farewell,
             ended=self._ended,
             patience=self._patience,
-            arguments=() if log_folder is None else (str(log_folder),),
+            arguments=(order.transport, *(() if log_folder is None else (str(log_folder),))),
         )
         self._channel: Channel | None = None
         self._first_attempt = asyncio.Event()
@@ -173,10 +173,12 @@ class RemoteTransport:
     async def health(self) -> Mapping[str, Any]:
         """As last told, a few seconds ago; `down` with the reason while the process is lost.
 
-        Beyond the keys of Transport: `down_since`, in seconds since 1970, or None.
+        Beyond the keys of Transport: `down_since`, in seconds since 1970, or None; `transport`,
+        the library that it runs on.
         """
         restarts = self._process.restarts + self._restarts_inside
-        health = {**UNKNOWN_HEALTH, **self._health, "restarts": restarts, "down_since": None}
+        own = {"restarts": restarts, "down_since": None, "transport": self._order.transport}
+        health = {**UNKNOWN_HEALTH, **self._health, **own}
         silent = asyncio.get_running_loop().time() - self._heard
         if self._channel is None and not self._first_attempt.is_set():
             return health

@@ -1,7 +1,8 @@
 """Making announcements known, and finding those of others: over the DHT and over known peers.
 
-Knows the shape of a peer, no hivemind. The DHT is asked for a few shards at random; peers that we
-stay connected to are asked what they know, which is cheaper, fresher and harder to cut us off from.
+Knows the shape of a peer, no hivemind. The DHT is asked for a few shards at random, where there is
+one; peers that we stay connected to are asked what they know, which is cheaper, fresher and harder
+to cut us off from. Beside the DHT, or instead of it, announcements are told by gossip.
 What comes in is verified by Known. Source: network.md §4.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -78,8 +79,10 @@ class Rendezvous:
         clock: Clock,
         rng: random.Random,
         refused: Callable[[str], bool] = lambda peer_id: False,
+        tell: Callable[[Announcement], Awaitable[int]] | None = None,
         pace: Pace | None = None,
     ) -> None:
+        """`tell` makes an announcement known by gossip: to how many peers it was handed."""
         self._swarm_id = swarm_id
         self._public_key = public_key
         self._peer = peer
@@ -87,8 +90,10 @@ class Rendezvous:
         self._clock = clock
         self._rng = rng
         self._refused = refused
+        self._tell = tell
         self._pace = pace or Pace()
         self._latest: Announcement | None = None
+        self._told: Announcement | None = None
         self._stored_bucket: int | None = None
         self._retry_at = 0.0
         self._own: deque[bytes] = deque(maxlen=OWN_REMEMBERED)
@@ -100,10 +105,11 @@ class Rendezvous:
         self._since: dict[str, float] = {}
         self.estimate = SizeEstimate()
         self.last_acknowledged: float | None = None
-        """When another peer last acknowledged a record of ours, seconds since 1970."""
+        """When another peer last acknowledged a record of ours, or was handed an announcement,
+        seconds since 1970."""
         self.counts: Counter[str] = Counter()
         """Looks, and what they brought: `dht/looks`, `dht/new`, `peers/looks`, `peers/new`,
-        `peers/unreachable`, `wire/REASON`, `stores`, `stores_unacknowledged`."""
+        `peers/unreachable`, `wire/REASON`, `stores`, `stores_unacknowledged`, `told`."""
 
     def adopt(self, data: bytes) -> Announcement | None:
         """Know an announcement as our own: peers that ask hear of it, our daemon doesn't.
@@ -114,10 +120,10 @@ class Rendezvous:
         return self._known.learn(data, "")
 
     async def announce(self, announcement: Announcement) -> bool:
-        """Store an announcement of ours; whether another peer acknowledged it."""
+        """Tell and store an announcement of ours; whether another peer has it."""
         self._latest = announcement
         async with self._storing:
-            return await self._store(announcement)
+            return await self._make_known(announcement)
 
     async def run(self) -> None:
         """Keep our latest announcement stored while it is fresh, until cancelled."""
@@ -125,9 +131,8 @@ class Rendezvous:
             await self._clock.sleep(1.0)
             async with self._storing:
                 now, latest = self._clock.now(), self._latest
-                due = self._stored_bucket != bucket_of(now) and now >= self._retry_at
-                if latest is not None and latest.expires > (now + 1) * 1000 and due:
-                    await self._store(latest)
+                if latest is not None and latest.expires > (now + 1) * 1000 and self._due(now):
+                    await self._make_known(latest)
             if now - max(self._begun, *self._looked_at.values()) > self._pace.idle_seconds:
                 self._begin_looks()
 
@@ -161,6 +166,28 @@ class Rendezvous:
             look.cancel()
         await asyncio.gather(*looks, return_exceptions=True)
 
+    def _due(self, now: float) -> bool:
+        """Whether our latest is to be made known again: in the DHT once a minute."""
+        if now < self._retry_at:
+            return False
+        if self._peer.has_dht:
+            return self._stored_bucket != bucket_of(now)
+        return self._told is not self._latest
+
+    async def _make_known(self, announcement: Announcement) -> bool:
+        told = False
+        if self._tell is not None and self._told is not announcement:
+            told = await self._tell(announcement) > 0
+        if told:
+            self._told = announcement
+            self.counts["told"] += 1
+            self.last_acknowledged = self._clock.now()
+        if self._peer.has_dht:
+            return await self._store(announcement) or told
+        if not told:
+            self._retry_at = self._clock.now() + self._pace.retry_seconds
+        return told
+
     async def _store(self, announcement: Announcement) -> bool:
         # A clock that was set back must not lead to a bucket before the announcement's own.
         bucket = max(bucket_of(self._clock.now()), bucket_of(announcement.created / 1000))
@@ -193,6 +220,8 @@ class Rendezvous:
         ):
             # A clock set back must not stop the looking.
             due = not 0 <= now - self._looked_at[name] < every
+            if name == "dht" and not self._peer.has_dht:
+                continue
             if due and name not in self._looks:
                 self._looked_at[name] = now
                 self._looks[name] = asyncio.ensure_future(look())

@@ -27,7 +27,7 @@ def health_of(member: Membership, clock: Clock) -> dict[str, Any]:
         "known_announcements": len(member.known),
         "last_acknowledgement_seconds": None if last is None else max(0.0, now - last),
         "restarts": peer.restarts,
-        "swarm_size": max(member.rendezvous.estimate.value, float(len(member.known.authors()))),
+        "swarm_size": member.swarm_size(),
         "shard_level": member.rendezvous.estimate.level,
         "clock_offset_seconds": seen if told is None else told,
         "bytes_in": peer.bytes_in,
@@ -48,6 +48,7 @@ def health_of(member: Membership, clock: Clock) -> dict[str, Any]:
         "served": dict(member.serving.counts),
         "turned_away": dict(member.doors.counts),
         "looks": dict(member.rendezvous.counts),
+        "gossip": dict(member.gossip.counts) | {"listening": int(member.gossip.listening)},
         "unopened": dict(member.sealing.counts) if member.sealing else {},
         "held_bytes": {
             origin: member.shelf.bytes_held(origin) for origin in ("own", "offered", "relayed")

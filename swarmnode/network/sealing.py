@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from swarmnode.clock import Clock
 from swarmnode.network.dht_records import key_id
-from swarmnode.network.peer import Handler, Peer, PeerUnreachable
+from swarmnode.network.peer import Handler, Heard, Peer, PeerUnreachable
 from swarmproto import SEAL_BYTES, Exchange, SwarmSecret, WireError
 
 Build = Callable[[bool], Awaitable[Peer]]
@@ -121,6 +121,11 @@ class SealedPeer:
         """See Peer; as sealed."""
         return self._peer.bytes_out
 
+    @property
+    def has_dht(self) -> bool:
+        """See Swarm."""
+        return self._peer.has_dht
+
     async def store(self, key: str, subkey: str, value: bytes, expires: float) -> int:
         """See Swarm. Raises WireError for a value of more than 996 bytes."""
         secret = self._sealing.secret
@@ -162,6 +167,26 @@ class SealedPeer:
             return self._sealing.secret.seal_response(exchange, sealed, response)
 
         self._peer.serve(protocol, answer, request_limit + SEAL_BYTES)
+
+    async def publish(self, topic: str, data: bytes) -> int:
+        """See Peer. Raises WireError for a value of more than 996 bytes."""
+        secret = self._sealing.secret
+        place = secret.place(topic)
+        own = secret.subkey(key_id(place), self._peer.peer_id)
+        return await self._peer.publish(place, secret.seal_record(key_id(place), own, data))
+
+    def listen(self, topic: str, heard: Heard | None) -> None:
+        """See Peer."""
+        secret = self._sealing.secret
+        place = secret.place(topic)
+
+        def opened(origin: str, sealed: bytes) -> bool:
+            subkey = secret.subkey(key_id(place), origin)
+            data = self._sealing.opened_record(key_id(place), subkey, sealed)
+            # What does not open is as empty to what is behind us: nobody's announcement.
+            return heard is not None and heard(origin, data or b"")
+
+        self._peer.listen(place, None if heard is None else opened)
 
     async def connected(self) -> Sequence[tuple[str, str]]:
         """See Swarm."""

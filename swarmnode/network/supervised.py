@@ -19,7 +19,7 @@ import structlog
 
 from swarmnode.clock import Clock
 from swarmnode.network.addresses import RELAYED
-from swarmnode.network.peer import Handler, Peer, PeerUnreachable
+from swarmnode.network.peer import Handler, Heard, Peer, PeerUnreachable
 from swarmnode.network.whereabouts import Whereabouts
 
 LOOK_AGAIN_SECONDS: Final = 0.2
@@ -38,6 +38,7 @@ class Patience:
 
     store: float = 15.0
     get: float = 15.0
+    publish: float = 5.0
     dial: float = 12.0
     look: float = 6.0
     look_every: float = 2.0
@@ -84,6 +85,7 @@ class Supervised:
         self._peer: Peer | None = None
         self._records: Any = None
         self._served: dict[str, tuple[Handler, int]] = {}
+        self._topics: dict[str, Heard] = {}
         self._reform = asyncio.Event()
         self._renewed_since = ""
         self._bytes_before = [0, 0]
@@ -131,6 +133,15 @@ class Supervised:
         if self._peer is not None:
             self._peer.serve(protocol, handler, request_limit)
 
+    def listen(self, topic: str, heard: Heard | None) -> None:
+        """See Peer; every later peer listens as well."""
+        if heard is None:
+            self._topics.pop(topic, None)
+        else:
+            self._topics[topic] = heard
+        if self._peer is not None:
+            self._peer.listen(topic, heard)
+
     async def start(self) -> None:
         """Build the first peer; raises what building raises, since orders may be wrong."""
         await self._begin()
@@ -159,15 +170,21 @@ class Supervised:
         await self._end()
 
     def become(self, *, server: bool) -> None:
-        """Serve the DHT or stop it: with a new peer, where that is a change."""
+        """Serve the DHT or stop it: with a new peer, where there is one and that is a change."""
         if server != self._server:
             self._server = server
-            self.renew("others can dial us after all, or can't")
+            if self.has_dht:
+                self.renew("others can dial us after all, or can't")
 
     def renew(self, why: str) -> None:
         """Build our peer anew, for a reason in a few words."""
         self._renewed_since = why
         self._reform.set()
+
+    @property
+    def has_dht(self) -> bool:
+        """See Swarm; False while we have no peer."""
+        return self._peer is not None and self._peer.has_dht
 
     async def store(self, key: str, subkey: str, value: bytes, expires: float, /) -> int:
         """See Swarm; 0 while we have no peer."""
@@ -182,6 +199,13 @@ class Supervised:
         if self._peer is None:
             return nothing
         return await self._within(self._patience.get, self._peer.get(keys), otherwise=nothing)
+
+    async def publish(self, topic: str, data: bytes, /) -> int:
+        """See Peer; 0 while we have no peer."""
+        if self._peer is None:
+            return 0
+        publishing = self._peer.publish(topic, data)
+        return await self._within(self._patience.publish, publishing, otherwise=0)
 
     async def call(
         self,
@@ -241,6 +265,8 @@ class Supervised:
             peer = await self._build(self._server)
         for protocol, (handler, request_limit) in self._served.items():
             peer.serve(protocol, handler, request_limit)
+        for topic, heard in self._topics.items():
+            peer.listen(topic, heard)
         if self._records is not None:
             peer.import_records(self._records)
         self._peer = peer

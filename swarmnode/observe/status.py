@@ -134,6 +134,8 @@ class NetworkStatus(Part):
     """The network process, as `Transport.health` tells it."""
 
     state: NetworkState
+    transport: Literal["", "hivemind", "libp2p"] = ""
+    """The library that it runs on; "" where no network is wanted."""
     state_seconds: float = 0.0
     """How long it has been in that state."""
     addresses: tuple[str, ...] = ()

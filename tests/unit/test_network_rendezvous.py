@@ -35,6 +35,7 @@ class Scripted:
     read: list[Sequence[str]] = field(default_factory=list)
     asked: list[DiscoverRequest] = field(default_factory=list)
     acknowledging: int = 1
+    has_dht: bool = True
 
     async def store(self, key: str, subkey: str, value: bytes, expires: float, /) -> int:
         self.stored.append(key)

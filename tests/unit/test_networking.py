@@ -62,6 +62,7 @@ def order(number: int, folder: Path, **changed: Any) -> dict[str, Any]:
         "lan": False,
         "lan_port": 0,
         "lan_interfaces": [],
+        "transport": "hivemind",
         "folder": str(folder),
         "swarm_key": b"",
         **changed,
@@ -301,7 +302,7 @@ async def real_process(number: int, folder: Path) -> AsyncIterator[tuple[Channel
     """The daemon's end of a channel to a real network process, and its process id."""
     ours, theirs = socket.socketpair()
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "swarmnode.networking", str(theirs.fileno())),
+        *(sys.executable, "-m", "swarmnode.networking", str(theirs.fileno()), "hivemind"),
         pass_fds=[theirs.fileno()],
         stdin=subprocess.DEVNULL,
         start_new_session=True,

@@ -199,8 +199,11 @@ def test_p2pd_opens_only_what_was_asked_for(
         for flag in arguments(order(1, tmp_path, **changes), tmp_path / "i", tmp_path / "c")
     )
     switches = {name for name, value in flags.items() if value == "1"}
-    assert switches == on | {"connManager", "tls", "noise"}
-    off = {"natPortMap", "relayService", "autonat", "relay", "autoRelay", "pubsub", "pprof", "b"}
+    assert switches == on | {
+        *("connManager", "tls", "noise"),
+        *("pubsub", "pubsubSign", "pubsubSignStrict"),
+    }
+    off = {"natPortMap", "relayService", "autonat", "relay", "autoRelay", "pprof", "b"}
     assert off - on == {name for name in off if flags[name] == "0"}
     assert flags["hostAddrs"] == "/ip4/127.0.0.1/tcp/0"
     assert "bootstrapPeers" not in flags

@@ -29,6 +29,7 @@ class Eclipsed:
     attackers: int
     asked: bool = True
     """Whether connected peers can be asked at all."""
+    has_dht: bool = True
 
     async def store(self, key: str, subkey: str, value: bytes, expires: float, /) -> int:
         return 1

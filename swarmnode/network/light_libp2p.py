@@ -1,0 +1,90 @@
+"""The parts of py-libp2p that the network needs, with what a stranger could do to them mended.
+
+The one module that knows py-libp2p by name; its version is pinned exactly. hivemind can't be
+imported into the same process: both register the protobuf `crypto.pb`. Knows no announcements.
+Importing it takes 0.8 s and 87 MB. Source: network.md section 2, and the sources of 0.8.1, which
+decision 0030 names line by line.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import Any, Final
+
+import libp2p.pubsub.pubsub as _pubsub
+import multiaddr
+import trio as _trio
+from libp2p.crypto.ed25519 import create_new_key_pair as _create_new_key_pair
+from libp2p.crypto.x25519 import create_new_key_pair as _create_new_x25519_key_pair
+from libp2p.host.basic_host import BasicHost as _BasicHost
+from libp2p.network.auto_connector import AutoConnector as _AutoConnector
+from libp2p.network.config import ConnectionConfig as _ConnectionConfig
+from libp2p.network.config import RetryConfig as _RetryConfig
+from libp2p.network.connection.raw_connection import RawConnection as _RawConnection
+from libp2p.network.swarm import Swarm as _Swarm
+from libp2p.peer.id import ID as _ID
+from libp2p.peer.peerinfo import PeerInfo as _PeerInfo
+from libp2p.peer.peerstore import PeerStore as _PeerStore
+from libp2p.pubsub.gossipsub import GossipSub as _GossipSub
+from libp2p.pubsub.pb import rpc_pb2 as _rpc
+from libp2p.pubsub.rpc_queue import RpcQueue as _RpcQueue
+from libp2p.security.noise.transport import PROTOCOL_ID as _NOISE
+from libp2p.security.noise.transport import Transport as _NoiseTransport
+from libp2p.stream_muxer.yamux.yamux import PROTOCOL_ID as _YAMUX
+from libp2p.stream_muxer.yamux.yamux import Yamux as _Yamux
+from libp2p.tools.anyio_service import background_trio_service as _background_trio_service
+from libp2p.transport.tcp.tcp import TCP as _TCP
+from libp2p.transport.upgrader import TransportUpgrader as _TransportUpgrader
+from libp2p.utils import encode_varint_prefixed as _encode_varint_prefixed
+from libp2p.utils.varint import (
+    read_varint_prefixed_bytes_limited as _read_varint_prefixed_bytes_limited,
+)
+
+QUEUE: Final = 512
+"""Messages that wait for one peer to take them; py-libp2p's 32 lose some in a burst."""
+
+trio: Any = _trio
+Multiaddr: Any = multiaddr.Multiaddr
+AutoConnector: Any = _AutoConnector
+BasicHost: Any = _BasicHost
+ConnectionConfig: Any = _ConnectionConfig
+GossipSub: Any = _GossipSub
+PeerID: Any = _ID
+PeerInfo: Any = _PeerInfo
+Pubsub: Any = _pubsub.Pubsub
+RawConnection: Any = _RawConnection
+Swarm: Any = _Swarm
+GossipMessages: Any = _rpc
+background_service: Any = _background_trio_service
+length_prefixed: Any = _encode_varint_prefixed
+read_length_prefixed: Any = _read_varint_prefixed_bytes_limited
+
+_pubsub.RpcQueue = partial(_RpcQueue, max_size=QUEUE)
+
+logging.getLogger("libp2p").setLevel(logging.CRITICAL)
+
+
+def swarm_parts(private_key: bytes, connections: Any) -> dict[str, Any]:
+    """What a Swarm of this Ed25519 seed is made of: TCP, noise and yamux, and nothing else.
+
+    py-libp2p's own choice also takes connections without encryption, in which a stranger may call
+    itself whom it likes.
+    """
+    keys = _create_new_key_pair(private_key)
+    peer_id = _ID.from_pubkey(keys.public_key)
+    noise = _NoiseTransport(keys, noise_privkey=_create_new_x25519_key_pair().private_key)
+    peers = _PeerStore()
+    peers.add_key_pair(peer_id, keys)
+    upgrader = _TransportUpgrader(
+        secure_transports_by_protocol={_NOISE: noise},
+        muxer_transports_by_protocol={_YAMUX: _Yamux},
+    )
+    return {
+        "peer_id": peer_id,
+        "peerstore": peers,
+        "upgrader": upgrader,
+        "transports": [_TCP()],
+        "retry_config": _RetryConfig(max_retries=0),
+        "connection_config": connections,
+    }
