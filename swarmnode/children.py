@@ -1,14 +1,19 @@
-"""The child processes that compute for nodes: with which arguments and environment they start."""
+"""The processes that compute for nodes: with which arguments and environment they start."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+from swarmnode.cluster.cluster import Cluster
+from swarmnode.cluster.host import PlacedHost
+from swarmnode.cluster.journal import Journal
 from swarmnode.config.policy import PolicySettings
 from swarmnode.config.settings import Settings
 from swarmnode.process import Child
 from swarmnode.torchrun import TORCHRUN, place_of
 
+POLICY_HOST = "swarmnode.worker"
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -34,10 +39,14 @@ def policy_child(
 
     ranks: which other processes train with it, as `trainer_words` says.
     """
-    counts = dict.fromkeys(THREAD_VARIABLES, str(threads))
-    return Child(
-        "swarmnode.worker", name=name, arguments=ranks, environment={**environment, **counts}
-    )
+    chosen = {**environment, **_computing(threads)}
+    return Child(POLICY_HOST, name=name, arguments=ranks, environment=chosen)
+
+
+def placed_policy(cluster: Cluster, name: str, threads: int = 1) -> PlacedHost:
+    """The same on a machine of a cluster; made anew as it was where that machine is lost."""
+    journal = Journal(Path(cluster.folder))
+    return PlacedHost(cluster, name, POLICY_HOST, _computing(threads), threads, journal)
 
 
 def trainer_words(settings: PolicySettings, environment: Mapping[str, str]) -> Sequence[str]:
@@ -45,3 +54,7 @@ def trainer_words(settings: PolicySettings, environment: Mapping[str, str]) -> S
     if place_of(environment) is not None:
         return [TORCHRUN]
     return [str(settings.trainer_processes)] if settings.trainer_processes > 1 else []
+
+
+def _computing(threads: int) -> Mapping[str, str]:
+    return dict.fromkeys(THREAD_VARIABLES, str(threads))

@@ -22,7 +22,7 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 from swarmnode.frames import read_frame, unpacked, write_frame
 
@@ -81,6 +81,17 @@ class Worked(NamedTuple):
     seconds: float
     """CPU seconds of the worker, as its zygote saw them; elapsed ones where the system doesn't tell
     or the worker was killed. 0.0 of a child without workers."""
+
+
+class Host(Protocol):
+    """What answers requests: a child of this machine, or one that is placed on another."""
+
+    @property
+    def process_id(self) -> int | None:
+        """The operating system's id while it lives."""
+
+    async def call(self, method: str, payload: object, timeout_seconds: float) -> Any:
+        """Ask it and wait for its answer; raises as `Child.call` does."""
 
 
 class Child:

@@ -25,6 +25,7 @@ from swarmnode.config.training import Training
 from swarmnode.hosted_generator import HostedGenerator
 from swarmnode.hosted_policy import HostedPolicy, models_folder
 from swarmnode.policy.device import available_bytes, choose_device
+from swarmnode.policy.likeness import likeness
 from swarmnode.policy.loading import estimated_memory
 from swarmnode.policy.memory import Estimate
 from swarmnode.policy.preflight import check_fits, described
@@ -150,6 +151,7 @@ def handlers(leaving: ExitStack | None = None, ranks: TrainerRanks | None = None
         "create": create,
         "create_generator": create_generator,
         "preflight": preflight,
+        "likeness": lambda _nothing: likeness(),
         "lengths": _asked(HostedPolicy.lengths, policies),
         "weights": _asked(HostedPolicy.weights, policies),
         "take_weights": _asked(HostedGenerator.take_weights, generators),

@@ -101,6 +101,10 @@ class Screen:
                 self._say(f"{variant.name}, attack {attack}: {told(attack, variant.attacked)}")
         self._say(f"report: {report}")
 
+    def note(self, line: str) -> None:
+        """What happens beside the rounds."""
+        self._say(line)
+
     def _say(self, line: str) -> None:
         self._stream.write(line + "\n")
         self._stream.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shlex
 import sys
@@ -82,6 +83,12 @@ def simulate(
         bool,
         typer.Option("--real", help="Real processes on a real network of loopback, in real time."),
     ] = False,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            help="ray, or ray:HOST:PORT: policies compute on the machines of a Ray cluster."
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the summary as JSON, progress to stderr.")
     ] = False,
@@ -108,12 +115,15 @@ def simulate(
         "simulation.seed": seed,
         "simulation.attack": attack,
         "simulation.attackers": attackers,
+        "simulation.cluster": cluster,
     }
     if mix:
         flags |= mix_flags(parse_mix(mix))
     settings = load(config, assignment or [], flags)
     if attackers is not None and settings.simulation.attack == "none":
         raise Mistake("--attackers needs --attack NAME; docs/attacks.md has the names")
+    if settings.simulation.cluster:
+        _check_cluster(settings.simulation.cluster, os.environ, real=real)
     if real and settings.simulation.attack != "none":
         raise Mistake("--attack is for simulations in memory; leave --real out")
     rounds_of = settings.rounds
@@ -135,6 +145,21 @@ def _check_seeds(seed: int, seeds: int) -> None:
         raise Mistake(f"--seeds must be 1 to {MOST_SEEDS}; each is a whole run of every variant")
     if seed + seeds > 2**32:
         raise Mistake(f"--seed {seed} with --seeds {seeds} goes beyond the last seed, {2**32 - 1}")
+
+
+def _check_cluster(cluster: str, environment: Mapping[str, str], *, real: bool) -> None:
+    if real:
+        raise Mistake("--cluster is for simulations in memory; leave --real out")
+    if importlib.util.find_spec("ray") is None:
+        raise Mistake(
+            f"--cluster {cluster} needs the package ray: pip install 'swarmnode-rl[cluster]'",
+            Exit.CONFIG,
+        )
+    if cluster == "ray" and (running := environment.get("RAY_ADDRESS")):
+        raise Mistake(
+            f"--cluster ray begins a Ray of its own, but RAY_ADDRESS names one: give --cluster "
+            f"ray:HOST:PORT with the address of that ({running}), or unset RAY_ADDRESS"
+        )
 
 
 def check(settings: Settings) -> None:
@@ -186,6 +211,7 @@ def _run(
     as_json: bool,
 ) -> None:
     from swarmnode.cli.screen import Screen
+    from swarmnode.cluster.cluster import ClusterError
     from swarmnode.paths import cache_folder
     from swarmnode.process import ChildError, ChildRefused
     from swarmnode.sim.study import arms, run_study
@@ -201,11 +227,21 @@ def _run(
             runs, complete = _real_runs(study[0], folder, cache.parent, screen)
         else:
             runs, complete = run_study(
-                study, folder, environment=os.environ, cache=cache, progress=screen
+                study,
+                folder,
+                environment=os.environ,
+                cache=cache,
+                progress=screen,
+                said=screen.note,
             )
         report = _report(folder, runs, settings, compared, complete=complete) if runs else None
     except ChildRefused as error:
         raise Mistake(str(error), Exit.CONFIG) from error
+    except ClusterError as error:
+        raise Mistake(
+            f"{error}; finished runs are kept in {folder}, give the same command with --out",
+            Exit.FAILURE,
+        ) from error
     except ChildError as error:
         raise Mistake(f"{error}; its own message is above", Exit.FAILURE) from error
     except OSError as error:

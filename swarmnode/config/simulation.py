@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from swarmnode.config.base import Section
 
@@ -24,6 +25,12 @@ AttackName = Literal[
 ]
 
 
+def _cluster(text: str) -> str:
+    if not re.fullmatch(r"(ray(:[^\s:/]+:\d{1,5})?)?", text):
+        raise ValueError("write it as ray, or as ray:HOST:PORT")
+    return text
+
+
 class Simulation(Section):
     """A swarm on one machine, in virtual time."""
 
@@ -37,7 +44,13 @@ class Simulation(Section):
     """Random seed of everything: keys, questions, weights, sampling, network, durations."""
 
     hosts: int | None = Field(default=None, ge=1)
-    """Processes that the policies are shared out to; unset means one per core."""
+    """Processes that the policies are shared out to; unset means one per core, of all machines
+    together where there is a cluster."""
+
+    cluster: Annotated[str, AfterValidator(_cluster)] = ""
+    """Where the policies compute: on this machine if it is empty; `ray` begins Ray here, for this
+    run alone; `ray:HOST:PORT` spreads them over the machines of a running Ray cluster, of which
+    this one must be one (docs/scaling.md). It needs the extra `cluster`, and changes no result."""
 
     models: tuple[str, ...] = ("tiny",)
     """Models, given to the nodes in turn."""

@@ -16,7 +16,7 @@ from swarmnode.policy.checkpoint import Rejected
 from swarmnode.policy.messages import asked, completion_of, described
 from swarmnode.policy.order import PolicyOrder
 from swarmnode.policy.patience import CALL_SECONDS, Patience, creating
-from swarmnode.process import Child
+from swarmnode.process import Host
 from swarmnode.types import (
     Completion,
     Group,
@@ -79,7 +79,7 @@ class RemotePolicy:
 
     def __init__(
         self,
-        host: Child,
+        host: Host,
         number: int,
         *,
         publisher: bytes,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from swarmnode.policy.messages import asked, completion_of
 from swarmnode.policy.order import PolicyOrder
 from swarmnode.policy.patience import CALL_SECONDS, Patience, creating
-from swarmnode.process import Child
+from swarmnode.process import Host
 from swarmnode.types import Group, PolicyInfo, Question
 
 _NUMBER = 0
@@ -20,7 +20,7 @@ _NUMBER = 0
 class RemoteGenerator:
     """A policy that follows a trainer's; its groups come back under `publisher`, the node's key."""
 
-    def __init__(self, host: Child, publisher: bytes) -> None:
+    def __init__(self, host: Host, publisher: bytes) -> None:
         self._host = host
         self._publisher = publisher
         self._patience = Patience()

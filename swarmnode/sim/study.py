@@ -7,7 +7,7 @@ the running one and leaves the report of what was done.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -20,6 +20,9 @@ from swarmnode.sim.machine import Machine
 from swarmnode.sim.summary import Run, last_round
 from swarmnode.sim.swarm import simulated_swarm
 from swarmnode.types import RoundReport
+
+CLUSTER_LOG = "cluster.log"
+"""Ray's own words, in the folder of results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +86,12 @@ def run_study(
     environment: Mapping[str, str],
     cache: Path | None,
     progress: Progress,
+    said: Callable[[str], None] = lambda line: None,
 ) -> tuple[list[Run], bool]:
     """Run what is not there yet; returns every run, and whether the study is whole.
 
-    It is not whole after Ctrl-C. Raises ChildError, UnknownFilter, OSError.
+    `said` is told, in a line, where a cluster's policy hosts are. The study is not whole after
+    Ctrl-C. Raises ChildError, UnknownFilter, OSError.
     """
     runs: list[Run] = []
     machine: Machine | None = None
@@ -100,7 +105,7 @@ def run_study(
                     machine.close()
                     machine = None
                 if machine is None:
-                    machine = Machine(arm.settings, environment)
+                    machine = Machine(arm.settings, environment, out / CLUSTER_LOG, said)
                     machine.start()
                 folder.begin()
                 with asyncio.Runner(loop_factory=VirtualLoop) as runner:

@@ -48,6 +48,9 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
         (["--filter", "best"], 2, "there are balanced, fresh"),
         (["--model", "gpt-5"], 2, "unknown model 'gpt-5'"),
         (["--skills", "juggling"], 2, "juggling is not among the tasks"),
+        (["--cluster", "slurm"], 2, "simulation.cluster (from the command line)"),
+        (["--cluster", "ray:head"], 2, "write it as ray, or as ray:HOST:PORT"),
+        (["--cluster", "ray", "--real"], 2, "leave --real out"),
         (["--attack", "magic"], 2, "simulation.attack = 'magic'"),
         (["--attackers", "2"], 2, "--attackers needs --attack NAME"),
         (["--attack", "slow", "--attackers", "257"], 2, "less than or equal to 256"),
@@ -292,6 +295,20 @@ def test_a_finished_run_with_other_settings_is_not_overwritten(
     assert run(monkeypatch, "simulate", "--out", str(tmp_path / "out")) == 3
     assert "4-4-seed0 holds a finished run with other settings" in capsys.readouterr().err
     assert (earlier / "rounds.jsonl").read_text() == "{}\n"
+
+
+def test_a_cluster_needs_ray_and_an_address_that_was_given(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    assert run(monkeypatch, "simulate", "--cluster", "ray") == 3
+    assert "pip install 'swarmnode-rl[cluster]'" in capsys.readouterr().err
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: "there")
+    monkeypatch.setenv("RAY_ADDRESS", "head:6379")
+    assert run(monkeypatch, "simulate", "--cluster", "ray") == 2
+    shown = capsys.readouterr().err
+    assert "unset RAY_ADDRESS" in shown
+    assert shown.count("\n") == 1
 
 
 def test_an_unknown_command_is_one_line_with_the_nearest_one(

@@ -1,0 +1,1 @@
+"""Placing policy hosts on the machines of a Ray cluster."""

@@ -1,0 +1,221 @@
+"""Placing hosts: where they go, and what becomes of one that is lost. Ray itself is in tests/real.
+
+The hosts here are real processes behind the actor's own class; only Ray is left out between them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from swarmnode.cluster.cluster import Cluster, ClusterError, HostLost
+from swarmnode.cluster.host import PlacedHost
+from swarmnode.cluster.journal import Journal, digest_of
+from swarmnode.cluster.placed import PlacedChild
+from swarmnode.cluster.places import MachineOfCluster, next_place
+from swarmnode.config.settings import load_settings
+from swarmnode.process import ChildFailed, ChildGone, ChildRefused, ChildTimedOut
+from swarmnode.sim.folder import settings_digest
+
+CHILDREN = "tests.unit.placed_children"
+SMALL, LARGE = MachineOfCluster("a" * 56, "small", 1), MachineOfCluster("b" * 56, "large", 3)
+
+
+class WithoutRay(Cluster):
+    """A cluster whose actors are objects of this process."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        super().__init__("", {}, Path(os.devnull), self.told.append)
+        self._thread.start()
+        self._actors: dict[str, PlacedChild] = {}
+        self.likenesses = iter(["the same"] * 100)
+
+    async def placed(
+        self, name: str, module: str, environment: Mapping[str, str], cores: int, seconds: float
+    ) -> tuple[MachineOfCluster, int]:
+        actor = PlacedChild(module, name, {**environment, "LIKENESS": next(self.likenesses)})
+        self._end(name)
+        self._actors[name] = actor
+        found = await actor.begin()
+        return LARGE, found["process_id"]
+
+    async def answered(self, name: str, request: bytes, seconds: float) -> bytes:
+        return await self._actors[name].ask(request)
+
+    def close_now(self) -> None:
+        for name in list(self._actors):
+            self._end(name)
+        super().close_now()
+
+    def _end(self, name: str) -> None:
+        """As Ray does with an actor: its process goes, and the child with it."""
+        if actor := self._actors.pop(name, None):
+            actor._child.close_now()
+
+
+@pytest.fixture
+def cluster() -> Iterator[WithoutRay]:
+    made = WithoutRay()
+    yield made
+    made.close_now()
+
+
+def host_on(cluster: Cluster, journal: Journal | None) -> PlacedHost:
+    host = PlacedHost(cluster, "policy host 0", CHILDREN, {}, 1, journal)
+    host.start()
+    return host
+
+
+def ask(host: PlacedHost, method: str, payload: object = None, seconds: float = 30.0) -> object:
+    return asyncio.run(host.call(method, payload, seconds))
+
+
+def kill(host: PlacedHost) -> None:
+    assert host.process_id is not None
+    os.kill(host.process_id, signal.SIGKILL)
+
+
+def test_hosts_are_spread_by_the_share_of_cores_that_is_taken() -> None:
+    taken: dict[str, int] = {}
+    places = []
+    for _ in range(4):
+        place = next_place([SMALL, LARGE], taken)
+        assert place is not None
+        places.append((place.machine.host, place.free))
+        taken[place.machine.node] = taken.get(place.machine.node, 0) + 1
+    assert sorted(places) == [("large", True)] * 3 + [("small", True)]
+    crowded = next_place([SMALL, LARGE], taken)
+    assert crowded is not None
+    assert (crowded.machine, crowded.free) == (LARGE, False)
+    assert next_place([MachineOfCluster("c", "without", 0)], {}) is None
+
+
+def test_a_journal_gives_back_requests_in_order_with_the_digests_of_answers(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    entries = [(bytes([n]) * n, b"answer %d" % n) for n in range(20)]
+    for request, answer in entries:
+        journal.add(request, answer)
+    expected = [(request, digest_of(answer)) for request, answer in entries]
+    assert [list(journal), list(journal)] == [expected, expected]
+    assert list(tmp_path.iterdir()) == []
+    journal.close()
+
+
+def test_a_lost_host_is_made_anew_and_brought_to_where_it_was(
+    cluster: WithoutRay, tmp_path: Path
+) -> None:
+    host = host_on(cluster, Journal(tmp_path))
+    assert [ask(host, "add", number) for number in (1, 10, 100)] == [1, 11, 111]
+    first = host.process_id
+    kill(host)
+    assert ask(host, "add", 1000) == 1111
+    assert (host.starts, host.process_id != first) == (2, True)
+    assert ask(host, "die_once", str(tmp_path / "marker")) == "alive"
+    assert (ask(host, "add", 1), host.starts) == (1112, 3)
+    lost, again = cluster.told[:2]
+    assert lost.startswith("policy host 0 was lost on large (bbbbbbbb): ")
+    assert again == "policy host 0 begins again on large (bbbbbbbb), from 3 requests"
+    host.close_now()
+
+
+def test_one_that_answers_otherwise_than_before_is_an_error(
+    cluster: WithoutRay, tmp_path: Path
+) -> None:
+    host = host_on(cluster, Journal(tmp_path))
+    ask(host, "chance")
+    kill(host)
+    with pytest.raises(ClusterError, match="answers chance otherwise on large"):
+        ask(host, "add", 1)
+    host.close_now()
+
+
+def test_a_request_that_ends_its_host_each_time_is_given_up(
+    cluster: WithoutRay, tmp_path: Path
+) -> None:
+    host = host_on(cluster, Journal(tmp_path))
+    with pytest.raises(ChildGone, match=r"policy host 0 on large .* is gone: .* died during die"):
+        ask(host, "die")
+    assert host.starts == 3
+    host.close_now()
+
+
+def test_without_a_journal_a_lost_host_is_gone_until_it_is_started_again(
+    cluster: WithoutRay,
+) -> None:
+    host = host_on(cluster, None)
+    assert ask(host, "add", 1) == 1
+    kill(host)
+    with pytest.raises(ChildGone):
+        ask(host, "add", 1)
+    assert host.process_id is None
+    with pytest.raises(ChildGone, match="not running"):
+        ask(host, "add", 1)
+    host.start()
+    assert ask(host, "add", 1) == 1
+
+
+def test_endings_of_a_host_are_those_of_a_child(cluster: WithoutRay, tmp_path: Path) -> None:
+    host = host_on(cluster, Journal(tmp_path))
+    with pytest.raises(ChildRefused, match=r"^make room$"):
+        ask(host, "refuse", "make room")
+    with pytest.raises(ChildFailed, match="TypeError"):
+        ask(host, "add", "text")
+    assert host.process_id is not None
+    os.kill(host.process_id, signal.SIGSTOP)
+    with pytest.raises(ChildTimedOut, match="took over"):
+        ask(host, "add", 1, 0.5)
+    assert host.starts == 1
+    with pytest.raises(ChildGone, match="not running"):
+        ask(host, "add", 1)
+    host.close_now()
+
+
+def test_a_machine_that_computes_otherwise_is_refused(cluster: WithoutRay, tmp_path: Path) -> None:
+    cluster.likenesses = iter(["version 1", "version 2"])
+    one, two = host_on(cluster, Journal(tmp_path)), host_on(cluster, Journal(tmp_path))
+    two.name = "policy host 1"
+    ask(one, "add", 1)
+    with pytest.raises(ClusterError, match=r"differ in the code \(version 2 and version 1\)"):
+        ask(two, "add", 1)
+    one.close_now()
+    two.close_now()
+
+
+def test_a_host_that_is_given_no_place_says_why(cluster: WithoutRay, tmp_path: Path) -> None:
+    class Full(WithoutRay):
+        async def placed(
+            self, name: str, module: str, environment: Mapping[str, str], cores: int, seconds: float
+        ) -> tuple[MachineOfCluster, int]:
+            raise HostLost("large (bbbbbbbb) gave it no place in 120 s")
+
+    full = Full()
+    host = host_on(full, Journal(tmp_path))
+    with pytest.raises(ChildGone, match="gave it no place"):
+        ask(host, "add", 1)
+    host.close_now()
+    full.close_now()
+
+
+def test_an_address_where_nothing_listens_is_told_at_once(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        cluster = Cluster(address, {}, tmp_path / "log", print)
+        with pytest.raises(ClusterError, match=f"no Ray cluster is at {address}: .* refused"):
+            cluster.connect(1)
+        cluster.close_now()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_where_a_run_was_computed_does_not_change_which_run_it_is() -> None:
+    here = load_settings()
+    there = load_settings(assignments=["simulation.cluster=ray:head:6379"])
+    other = load_settings(assignments=["simulation.seed=1"])
+    assert settings_digest(here) == settings_digest(there) != settings_digest(other)
