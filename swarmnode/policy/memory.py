@@ -19,6 +19,8 @@ RUNTIME_BYTES = 400 * 2**20
 """A process with torch and transformers imported and no model, as measured on Linux."""
 CHUNK_BYTES = 4 * 2**26
 """The head's chunk of logits (training/logprobs.py) with its softmax and both gradients."""
+GAPS_SHARE = 0.1
+"""Of what a phase holds: what an allocator keeps free between blocks that another size left."""
 _FLOAT = 4
 
 
@@ -79,10 +81,15 @@ class Estimate:
     """What the largest of them needs while it judges."""
 
     @property
+    def gaps(self) -> int:
+        """What is free at the peak and can't be used."""
+        return int(GAPS_SHARE * max(self.sampling, self.judging, self.training))
+
+    @property
     def total(self) -> int:
         """The peak: sampling, judging and training follow each other."""
         lasting = self.runtime + self.weights + self.reference + self.optimizer
-        lasting += self.reward_models
+        lasting += self.reward_models + self.gaps
         return lasting + max(self.sampling, self.judging, self.training)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, UntypedStorage
 from torch.autograd.graph import saved_tensors_hooks
 
 from swarmnode.training.groups import TrainableModel
@@ -57,19 +57,22 @@ def measured_cost(model: TrainableModel, device: torch.device) -> ActivationCost
 
 def _kept_bytes(model: TrainableModel, length: int, device: torch.device) -> int:
     """Bytes of the distinct tensors that autograd keeps, the parameters themselves left out."""
-    kept: dict[int, int] = {}
+    # Storages are held until all is counted: freed memory would be counted once for two tensors.
+    kept: dict[int, UntypedStorage] = {}
 
-    def keep(tensor: Tensor) -> Tensor:
+    def keep(tensor: Tensor) -> None:
+        # To give back the tensor would make what a step saves of its own result hold that step: a
+        # circle that nobody collects.
         storage = tensor.untyped_storage()
-        kept[storage.data_ptr()] = storage.nbytes()
-        return tensor
+        kept[storage.data_ptr()] = storage
 
     row = torch.zeros(1, length, dtype=torch.int64, device=device)
     places = torch.arange(length, device=device).unsqueeze(0)
-    with saved_tensors_hooks(keep, lambda tensor: tensor):
-        # Held until all is counted: freed memory would be counted once for two tensors.
-        hidden = model.tree_hidden(row, places, row)
+    with saved_tensors_hooks(keep, _nothing_to_unpack):
+        model.tree_hidden(row, places, row)
     parameters = {one.untyped_storage().data_ptr() for one in model.parameters()}
-    total = sum(size for place, size in kept.items() if place not in parameters)
-    del hidden
-    return total
+    return sum(storage.nbytes() for place, storage in kept.items() if place not in parameters)
+
+
+def _nothing_to_unpack(kept: None) -> Tensor:
+    raise RuntimeError("nothing is kept for a backward pass of a probe")

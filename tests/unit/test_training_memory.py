@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 
 import pytest
@@ -151,6 +152,18 @@ def test_measured_activations_grow_with_the_row_and_follow_what_is_really_kept()
     assert large.bytes(2, 50) == pytest.approx(2 * large.bytes(1, 50) - large.constant)
     again = measured_cost(TinyLlama(0, layers=1), torch.device("cpu"))
     assert small == again
+
+
+def test_a_measurement_leaves_nothing_of_its_forward_passes_behind() -> None:
+    model = TinyLlama(0, layers=2)
+
+    def made_by_steps() -> int:
+        gc.collect()
+        return sum(type(one) is Tensor and one.grad_fn is not None for one in gc.get_objects())
+
+    before = made_by_steps()
+    measured_cost(model, torch.device("cpu"))
+    assert made_by_steps() == before
 
 
 def test_a_limit_of_activations_makes_smaller_micro_batches_and_the_same_gradient() -> None:
