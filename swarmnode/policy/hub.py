@@ -57,10 +57,18 @@ def missing_files(folder: Path) -> list[str]:
     needed = [_CONFIG]
     index = folder / _INDEX
     if index.exists():
-        needed += sorted(set(_read_json(index).get("weight_map", {}).values()))
+        needed += _indexed(index)
     elif not list(folder.glob("*.safetensors")):
         needed.append("model.safetensors")
     return [name for name in needed if not (folder / name).exists()]
+
+
+def _indexed(index: Path) -> list[str]:
+    """The files that an index names. Raises UnusableModel."""
+    weights = _read_json(index).get("weight_map", {})
+    if not isinstance(weights, dict) or not all(isinstance(one, str) for one in weights.values()):
+        raise UnusableModel(f"{index} names no files for its weights")
+    return sorted(set(weights.values()))
 
 
 def check_folder(folder: Path, name: str) -> dict[str, Any]:
@@ -99,7 +107,8 @@ def open_model(folder: Path, name: str, dtype: torch.dtype) -> PreTrainedModel:
             trust_remote_code=False,
             local_files_only=True,
         )
-    except (ValueError, OSError, RuntimeError) as error:
+    except Exception as error:
+        # What broken files make transformers raise has no end; safetensors has an error of its own.
         raise UnusableModel(
             f"{name} is no causal language model that transformers can load: {first_line(error)}"
         ) from error

@@ -6,7 +6,7 @@ Looks at the model's configuration and at the headers of its weights. Imports no
 from __future__ import annotations
 
 import json
-import struct
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,6 +24,8 @@ from swarmnode.policy.memory import (
 from swarmnode.policy.names import UnusableModel
 
 _MIB = 2**20
+_LONGEST_HEADER = 100_000_000
+"""Bytes, as safetensors has it."""
 
 
 def workload(
@@ -69,14 +71,14 @@ def folder_shape(folder: Path, name: str) -> ModelShape:
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         return shape_of(config, counted_parameters(folder))
-    except (OSError, ValueError, struct.error) as error:
+    except (OSError, ValueError) as error:
         raise UnusableModel(f"the memory that {name} needs is unknown: {error}") from error
 
 
 def counted_parameters(folder: Path) -> int:
     """Return the parameters of a model on disk by the headers of its weights.
 
-    Raises OSError, ValueError or struct.error where these are unreadable.
+    Raises OSError or ValueError where these are unreadable.
     """
     return sum(_numbers(path) for path in sorted(folder.glob("*.safetensors")))
 
@@ -115,6 +117,7 @@ def described(wanted: Estimate) -> str:
         "sampling": wanted.sampling,
         "or judging": wanted.judging,
         "or training": wanted.training,
+        "gaps": wanted.gaps,
     }
     return ", ".join(f"{name} {_gib(size)}" for name, size in parts.items() if size)
 
@@ -124,15 +127,17 @@ def _gib(size: float) -> str:
 
 
 def _numbers(path: Path) -> int:
-    """Count the numbers of a safetensors file by its header: a length, then JSON."""
+    """Count the numbers of a safetensors file by its header: a length, then JSON.
+
+    Raises ValueError where it is none.
+    """
     with path.open("rb") as file:
-        (length,) = struct.unpack("<Q", file.read(8))
+        length = int.from_bytes(file.read(8), "little")
+        if length > min(_LONGEST_HEADER, path.stat().st_size):
+            raise ValueError(f"{path.name} is cut off or no safetensors file")
         header = json.loads(file.read(length))
-    count = 0
-    for name, tensor in header.items():
-        if name != "__metadata__":
-            numbers = 1
-            for size in tensor["shape"]:
-                numbers *= size
-            count += numbers
-    return count
+    try:
+        shapes = [each["shape"] for name, each in header.items() if name != "__metadata__"]
+        return sum(math.prod(map(int, shape)) for shape in shapes)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"{path.name} has a header without shapes") from error

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -58,7 +59,7 @@ def read_comparisons(path: Path) -> Comparisons:
                 left_out += 1
             else:
                 every.append(Comparison(said["prompt"], said["chosen"], said["rejected"]))
-        elif _has(said, _SIGNAL) and math.isfinite(said["signal"]):
+        elif _has(said, _SIGNAL) and abs(said["signal"]) <= sys.float_info.max:
             signals[said["prompt"]].append((said["completion"], float(said["signal"])))
         else:
             raise UnusableData(

@@ -8,7 +8,7 @@ log-sum-exp of the others'; or the probability of the same. Knows no settings an
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,11 @@ _PROBE = ("Judge this: one and one is two.", "1")
 """Texts of different lengths, the second of which is read alone and beside the first."""
 _PADDING_TOLERANCE = 1e-2
 """In log-odds; half precision rounds by less, a model that sees its padding is off by more."""
+
+
+LARGEST = 1e15
+"""Of a reward, either sign: what is larger could not be squared in float32 and summed, and a single
+one would make every advantage of its round infinite or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,21 +85,48 @@ class Judge:
 
     def judge(self, texts: Sequence[tuple[str, str]]) -> Judgement:
         """Score pairs of prompt and completion; raises nothing that a text can bring about."""
-        scores, failed, why = [math.nan] * len(texts), 0, ""
-        rows = [self._reading.row(*pair) for pair in texts]
-        known = {place: row for place, row in enumerate(rows) if row and row.ids}
-        for places in self._batches(known):
+        scores, wrong = [math.nan] * len(texts), dict[int, str]()
+        known: dict[int, Row] = {}
+        for place, pair in enumerate(texts):
             try:
-                told = self._scored([known[place] for place in places])
-            except (RuntimeError, IndexError) as error:
-                failed, why = failed + len(places), _reason(error)
+                row = self._reading.row(*pair)
+            except Exception as error:
+                # A template is a program of the model's authors, and may take offence at a text.
+                wrong[place] = _reason(error)
                 continue
-            for place, score in zip(places, told, strict=True):
-                if math.isfinite(score):
-                    scores[place] = score
+            if row and row.ids:
+                known[place] = row
+        for places in self._batches(known):
+            for place, said in self._told(known, places):
+                if isinstance(said, str):
+                    wrong[place] = said
+                elif abs(said) <= LARGEST:
+                    scores[place] = said
                 else:
-                    failed, why = failed + 1, f"a score is {score}"
-        return Judgement(tuple(scores), len(rows) - len(known), failed, why)
+                    wrong[place] = f"a score is {said:g}"
+        too_long = len(texts) - len(known) - len(wrong.keys() - known.keys())
+        why = next(reversed(wrong.values()), "")
+        return Judgement(tuple(scores), too_long, len(wrong), why)
+
+    def _told(
+        self, rows: Mapping[int, Row], places: Sequence[int]
+    ) -> Iterator[tuple[int, float | str]]:
+        """The score of each, or why it has none; what one brings about costs no other its score."""
+        try:
+            told = self._scored([rows[one] for one in places])
+        except Exception as error:
+            # What models of others raise has no end.
+            told, reason = [], _reason(error)
+        if told:
+            yield from zip(places, told, strict=True)
+            return
+        # Outside of the handler: the error's frames hold the attempt's tensors.
+        if len(places) == 1:
+            yield places[0], reason
+            return
+        half = len(places) // 2
+        yield from self._told(rows, places[:half])
+        yield from self._told(rows, places[half:])
 
     def _batches(self, rows: dict[int, Row]) -> Iterator[list[int]]:
         """Places of rows that go together: long beside long; of one length if padding shows."""
@@ -137,7 +169,8 @@ class Judge:
             return False
         try:
             ((alone,), (_, beside)) = self._scored([shorter]), self._scored([longer, shorter])
-        except (RuntimeError, IndexError):
+        except Exception:
+            # Then it is shown rows of one length, and told of where it fails on a text.
             return False
         return abs(alone - beside) <= _PADDING_TOLERANCE * max(1.0, abs(alone))
 

@@ -97,7 +97,9 @@ def judge_memory(wanted: RewardModel, device: torch.device, tokens: int) -> Judg
         width, heads = (int(getattr(text, each)) for each in _SHAPE[:2])
         parameters = counted_parameters(folder)
     except (AttributeError, TypeError, OSError, ValueError) as error:
-        raise UnusableModel(f"the memory that {name} needs is unknown: {error}") from error
+        raise UnusableModel(
+            f"the memory that {name} needs is unknown: {first_line(error)}"
+        ) from error
     inner = getattr(text, _SHAPE[2], None) or 4 * width
     in_layer = 8 * width + 3 * inner
     written = 0 if _attends_in_place(config) else 2 * heads * min(tokens, wanted.max_tokens)
@@ -115,8 +117,11 @@ def _attends_in_place(config: Any) -> bool:
 def _config(folder: Path, name: str) -> Any:
     try:
         return AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-    except (ValueError, OSError, KeyError, TypeError) as error:
-        raise UnusableModel(f"{name} has a config.json that is no model's: {error}") from error
+    except Exception as error:
+        # What broken files make transformers raise has no end.
+        raise UnusableModel(
+            f"{name} has a config.json that is no model's: {first_line(error)}"
+        ) from error
 
 
 def load_classifier(folder: Path, trouble: str, **further: Any) -> Any:
@@ -132,7 +137,8 @@ def load_classifier(folder: Path, trouble: str, **further: Any) -> Any:
             local_files_only=True,
             **further,
         )
-    except (ValueError, OSError, RuntimeError) as error:
+    except Exception as error:
+        # As above: safetensors has an error of its own for files that are cut off.
         raise UnusableModel(f"{trouble}: {first_line(error)}") from error
 
 
@@ -153,6 +159,12 @@ def _head(config: Any, wanted: RewardModel) -> Head:
     labels: dict[str, int] = config.label2id
     if not wanted.label and config.num_labels == 1:
         return Head(0, alone=True, probability=wanted.scale == "probability")
+    outputs = range(config.num_labels)
+    if strange := [name for name, place in labels.items() if place not in outputs]:
+        raise UnusableModel(
+            f"{wanted.model} has a label {strange[0]!r} without an output of its own: its "
+            "config.json contradicts itself"
+        )
     if wanted.label not in labels:
         known = ", ".join(sorted(labels))
         raise UnusableModel(

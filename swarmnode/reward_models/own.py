@@ -15,11 +15,12 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import entry_points
+from itertools import islice
 from typing import Any, Protocol
 
 from swarmnode.config.channels import OwnReward
 from swarmnode.process import Refusal
-from swarmnode.reward_models.judging import Judgement
+from swarmnode.reward_models.judging import LARGEST, Judgement
 from swarmnode.rewards.channels import Paid
 
 ENTRY_POINT_GROUP = "swarmnode.rewards"
@@ -73,17 +74,20 @@ def paid_by(reward: Reward, completions: Sequence[Paid], seconds: float) -> Judg
     """
     try:
         with _limited(seconds):
-            told = list(reward.rewards(completions))
+            # What goes on without end would fill memory until its time is over.
+            told = list(islice(reward.rewards(completions), len(completions) + 1))
             if len(told) != len(completions):
-                raise ValueError(f"{len(told)} rewards for {len(completions)} completions")
+                more = "more than " * (len(told) > len(completions))
+                count = min(len(told), len(completions))
+                raise ValueError(f"{more}{count} rewards for {len(completions)} completions")
             numbers = [math.nan if each is None else float(each) for each in told]
     except _OutOfTime:
         return _failed(completions, f"it took over {seconds:g} s")
     except (Exception, SystemExit) as error:
         return _failed(completions, _told(error))
-    infinite = sum(map(math.isinf, numbers))
-    finite = tuple(math.nan if math.isinf(each) else each for each in numbers)
-    return Judgement(finite, failed=infinite, why="a reward is infinite" if infinite else "")
+    beyond = [each for each in numbers if abs(each) > LARGEST]
+    usable = tuple(math.nan if abs(each) > LARGEST else each for each in numbers)
+    return Judgement(usable, failed=len(beyond), why=f"a reward is {beyond[0]:g}" if beyond else "")
 
 
 def _failed(completions: Sequence[Paid], why: str) -> Judgement:

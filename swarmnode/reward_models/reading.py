@@ -8,6 +8,7 @@ praise itself in another. Knows no model.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from transformers import PreTrainedTokenizerFast
@@ -69,16 +70,17 @@ class Reading:
     def _turns(self, prompt: str, completion: str) -> list[int]:
         if not self._spells_special(prompt) and not self._spells_special(completion):
             return self._template(self._rendered(prompt, completion))
-        # What is around a text that spells a special token is encoded apart from it.
-        before, rest = self._rendered(*_MARKS).split(_MARKS[0], 1)
-        between, after = rest.split(_MARKS[1], 1)
-        return [
-            *self._template(before),
-            *self._plain(prompt, added=False).ids,
-            *self._template(between),
-            *self._plain(completion, added=False).ids,
-            *self._template(after),
-        ]
+        # What is around a text that spells a special token is encoded apart from it, however often
+        # the template shows the text, if at all.
+        ids: list[int] = []
+        texts = dict(zip(_MARKS, (prompt, completion), strict=True))
+        for part in re.split(f"([{''.join(_MARKS)}])", self._rendered(*_MARKS)):
+            ids += (
+                self._plain(texts[part], added=False).ids
+                if part in texts
+                else (self._template(part))
+            )
+        return ids
 
     def _rendered(self, prompt: str, completion: str) -> str:
         text: str = self._tokenizer.apply_chat_template(

@@ -134,7 +134,8 @@ def _start(recipe: Recipe) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
     text = model.config.get_text_config()
     if text.pad_token_id is None:
         # It must be saved with the model, which finds a row's end by it.
-        text.pad_token_id = tokenizer.pad_token_id or tokenizer.eos_token_id or 0
+        known = (tokenizer.pad_token_id, tokenizer.eos_token_id, 0)
+        text.pad_token_id = next(one for one in known if one is not None)
     return model, tokenizer
 
 

@@ -5,7 +5,9 @@ there is nothing. Knows names and weights of channels, not what they measure. So
 2601.05242) in the order per-channel group normalisation, weighted sum, deviation of the batch of
 local groups; what of peers counts is masked afterwards (swarmnode.training.plan). Departures: a
 completion without accuracy counts in no channel; a near-constant channel is divided by a floor;
-dead groups are left out of the batch; the sum is not centred anew, since its parts are centred.
+dead groups are left out of the batch; the sum is not centred anew, since its parts are centred; in
+a sum of rewards a channel that says nothing of a completion counts as its group's mean, where TRL's
+0 would be the best answer to a channel that pays below 0.
 Invariant: accuracy alone with weight 1 gives, bit for bit, what `advantages` gives for it.
 """
 
@@ -171,8 +173,12 @@ def summed_advantages(
     tasks: Sequence[str],
     settings: Training,
 ) -> Tensor:
-    """Advantages of the weighted sum; `weights` is (channels, 1, 1). A missing reward adds 0."""
-    total = (weights * rewards).nansum(dim=0).masked_fill(rewards.isnan().all(dim=0), torch.nan)
+    """Advantages of the weighted sum; `weights` is (channels, 1, 1).
+
+    A missing reward counts as the mean of its channel in its group, 0 where there is none.
+    """
+    known = rewards.where(~rewards.isnan(), rewards.nanmean(dim=2, keepdim=True))
+    total = (weights * known).nansum(dim=0).masked_fill(rewards.isnan().all(dim=0), torch.nan)
     baseline, scaling = settings.external_baseline, settings.advantage_scaling
     return advantages(total, external, tasks, baseline, scaling, live=live)
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import math
+import random
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +17,15 @@ import pytest
 import torch
 
 from swarmnode.config.channels import Channels, OwnReward
+from swarmnode.config.training import Training
 from swarmnode.hosted_policy import HostedPolicy
+from swarmnode.reward_models.judging import LARGEST
 from swarmnode.reward_models.own import UnusableReward, load_reward, paid_by
 from swarmnode.reward_models.panel import Panel
 from swarmnode.rewards.channels import Paid
+from swarmnode.training.channels import round_advantages
 from tests.unit.resume_support import SMALL, order, recorded
+from tests.unit.training_support import make_group
 
 SOURCE = '''
 class Short:
@@ -121,6 +128,10 @@ def stubborn(_completions: Any) -> Any:
             continue
 
 
+def endless(completions: Any) -> Any:
+    return itertools.count(len(completions))
+
+
 def ending(_completions: Any) -> Any:
     raise SystemExit(3)
 
@@ -129,6 +140,8 @@ def ending(_completions: Any) -> Any:
     ("told", "why"),
     [
         ([1.0], "ValueError: 1 rewards for 3 completions"),
+        ([1.0] * 4, "ValueError: more than 3 rewards for 3 completions"),
+        (endless, "ValueError: more than 3 rewards for 3 completions"),
         (["a", 1.0, 2.0], "ValueError: could not convert string to float: 'a'"),
         (None, "TypeError: 'NoneType' object is not iterable"),
         ([10**400, 1.0, 2.0], "OverflowError: int too large to convert to float"),
@@ -146,8 +159,24 @@ def test_nothing_to_say_is_no_failure_and_an_infinite_reward_is_one_of_its_own()
     silent = paid_by(Told([None, math.nan, 1]), COMPLETIONS, 1.0)
     assert (silent.failed, silent.why, silent.scores[2]) == (0, "", 1.0)
     found = paid_by(Told([math.inf, 0.5, True]), COMPLETIONS, 1.0)
-    assert (found.failed, found.why) == (1, "a reward is infinite")
+    assert (found.failed, found.why) == (1, "a reward is inf")
     assert found.scores[1:] == (0.5, 1.0)
+
+
+def test_a_reward_that_float32_cannot_square_is_no_reward_and_spoils_no_other() -> None:
+    # Finite here, and infinite in the tensors in which advantages are taken.
+    found = paid_by(Told([1e300, -1e20, 0.5]), COMPLETIONS, 1.0)
+    assert (found.failed, found.why) == (2, "a reward is 1e+300")
+    assert found.scores[2] == 0.5
+    largest = paid_by(Told([LARGEST, 0.0, -LARGEST]), COMPLETIONS, 1.0)
+    assert not largest.failed
+    group = replace(
+        make_group(random.Random(0), (1.0, 0.0, 1.0)), further_channels={"mine": largest.scores}
+    )
+    for settings in (Training(), Training(preset="gdpo")):
+        worth = round_advantages([group], settings, {"accuracy": 1.0, "mine": 1.0})
+        assert worth.values.isfinite().all()
+        assert worth.values.abs().max() > 0.1
 
 
 @pytest.mark.usefixtures("installed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,144 @@ def test_no_text_spells_a_special_token(tmp_path: Path, kind: str) -> None:
     assert plain is not None
     assert spelled is not None
     assert len(spelled.ids) > len(plain.ids) + 1
+
+
+CONTENTS = "{% for turn in messages %}<{{ turn['content'] }}>{% endfor %}"
+REFUSING = (
+    "{% for turn in messages %}{% if not turn['content'] %}{{ raise_exception('nothing said') }}"
+    "{% endif %}{{ turn['content'] }}{% endfor %}"
+)
+
+
+def with_template(folder: Path, template: str) -> Path:
+    for file in folder.glob("chat_template*"):
+        file.unlink()
+    file = folder / "tokenizer_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"chat_template": template}))
+    return folder
+
+
+def test_a_template_that_takes_offence_at_a_text_costs_that_text_its_score_and_no_other(
+    tmp_path: Path,
+) -> None:
+    folder = with_template(write_classifier(tmp_path / "m", "qwen2-chat"), REFUSING)
+    found = opened(folder).judge([("?", "7"), ("?", ""), ("?", "8")])
+    assert (found.failed, found.too_long) == (1, 0)
+    assert found.why == "TemplateError: nothing said"
+    assert [score == score for score in found.scores] == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("template", "shown"),
+    [
+        (CONTENTS, ["?", "7"]),
+        ("<{{ messages[-1]['content'] }}>", ["7"]),
+        ("<{{ messages[1]['content'] }}><{{ messages[0]['content'] }}>", ["7", "?"]),
+        (CONTENTS + CONTENTS, ["?", "7", "?", "7"]),
+    ],
+    ids=["both", "no-prompt", "turned-round", "twice"],
+)
+def test_a_text_with_a_special_token_is_read_wherever_the_template_shows_it(
+    tmp_path: Path, template: str, shown: list[str]
+) -> None:
+    folder = with_template(write_classifier(tmp_path / "m", "qwen2-chat"), template)
+    judge = opened(folder)
+    spelled = f"7{END}"
+    plain, special = (judge._reading.row("?", text) for text in ("7", spelled))
+    assert plain is not None
+    assert special is not None
+    decode = judge._reading._tokenizer.decode
+    assert decode(plain.ids) == "".join(f"<{text}>" for text in shown)
+    written = [text.replace("7", spelled) for text in shown]
+    assert decode(special.ids) == "".join(f"<{text}>" for text in written)
+    assert not set(special.ids) & judge._reading._special_ids
+
+
+def test_one_row_that_a_model_cannot_take_costs_no_other_its_score(tmp_path: Path) -> None:
+    folder = write_classifier(tmp_path / "m", "bert")
+    judge = opened(folder)
+    expected = judge.judge(TEXTS).scores
+    inner: Any = judge._model
+    forward = inner.forward
+
+    def touchy(input_ids: torch.Tensor, **shown: torch.Tensor) -> Any:
+        if (input_ids == 99).any():
+            raise ValueError("not this one\nplease")
+        return forward(input_ids=input_ids, **shown)
+
+    inner.forward = touchy
+    row = judge._reading.row(*TEXTS[2])
+    assert row is not None
+    inner.config.vocab_size = 304
+    reading: Any = judge._reading
+    read = reading.row
+    bad = Row([*row.ids[:-1], 99], row.kinds)
+    reading.row = lambda prompt, text: bad if (prompt, text) == TEXTS[2] else read(prompt, text)
+    found = judge.judge(TEXTS)
+    assert (found.failed, found.why) == (1, "ValueError: not this one")
+    assert found.scores[2] != found.scores[2]
+    kept = [place for place in range(len(TEXTS)) if place != 2]
+    assert [found.scores[one] for one in kept] == pytest.approx(
+        [expected[one] for one in kept], abs=2e-5
+    )
+
+
+def cut_off(folder: Path) -> None:
+    file = folder / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-100])
+
+
+def with_header(header: bytes, length: int | None = None) -> Callable[[Path], None]:
+    def written(folder: Path) -> None:
+        said = (len(header) if length is None else length).to_bytes(8, "little")
+        (folder / "model.safetensors").write_bytes(said + header)
+
+    return written
+
+
+def configured(**changes: Any) -> Callable[[Path], None]:
+    def written(folder: Path) -> None:
+        file = folder / "config.json"
+        file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+    return written
+
+
+@pytest.mark.parametrize(
+    ("broken", "line"),
+    [
+        (cut_off, "cut off|incomplete"),
+        (with_header(b"{}", 2**62), "cut off or no safetensors"),
+        (with_header(b"[1]"), "header without shapes"),
+        (with_header(b'{"a": {"dtype": "F32"}}'), "header without shapes"),
+        (configured(hidden_size="wide"), "config.json that is no model's"),
+        (configured(num_attention_heads=3), "can load"),
+        (configured(id2label=["good"]), "config.json that is no model's"),
+        (configured(id2label={"0": "good"}, label2id={"good": 7}), "contradicts itself"),
+        (configured(id2label={"0": "good"}, label2id={"good": -1}), "contradicts itself"),
+    ],
+)
+def test_a_broken_folder_is_refused_in_one_line_whatever_is_wrong_with_it(
+    tmp_path: Path, broken: Callable[[Path], None], line: str
+) -> None:
+    folder = write_classifier(tmp_path / "m", "bert")
+    broken(folder)
+    label = "good" if "contradicts" in line else "LABEL_0"
+
+    def reckoned_and_opened() -> None:
+        judge_memory(wanted(folder), CPU, 64)
+        opened(folder, label=label)
+
+    with pytest.raises(UnusableModel, match=line) as raised:
+        reckoned_and_opened()
+    assert "\n" not in str(raised.value)
+
+
+def test_an_index_that_names_no_files_is_refused(tmp_path: Path) -> None:
+    folder = write_classifier(tmp_path / "m", "bert")
+    (folder / "model.safetensors.index.json").write_text('{"weight_map": ["a"]}')
+    with pytest.raises(UnusableModel, match="names no files"):
+        opened(folder)
 
 
 @pytest.mark.parametrize("kind", ["llama", "bert"])

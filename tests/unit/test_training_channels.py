@@ -130,6 +130,20 @@ def test_a_reward_that_is_missing_adds_nothing_and_moves_no_baseline() -> None:
     assert bool(worth.values.isfinite().all())
 
 
+def test_what_a_channel_cannot_judge_is_neither_rewarded_nor_punished_in_a_sum() -> None:
+    # Log-odds below 0, as of a reward model that likes none of them: 0 would be the best of all.
+    judged = replace(
+        LIVE[0], rewards=(1.0, 0.0, 1.0, 0.0), further_channels={"length": (-5.0, -7.0, NAN, -3.0)}
+    )
+    worth = round_advantages([judged], Training(advantage_scaling="none"), TWO)
+    filled = replace(judged, further_channels={"length": (-5.0, -7.0, -5.0, -3.0)})
+    expected = round_advantages([filled], Training(advantage_scaling="none"), TWO)
+    torch.testing.assert_close(worth.values, expected.values)
+    silent = replace(judged, further_channels={"length": (NAN,) * 4})
+    alone = round_advantages([silent], Training(advantage_scaling="none"), TWO).values
+    torch.testing.assert_close(alone, torch.tensor([[0.5, -0.5, 0.5, -0.5]]))
+
+
 def test_a_completion_without_accuracy_counts_in_no_channel() -> None:
     unscored = replace(LIVE[0], rewards=(1.0, NAN, 0.0, 1.0))
     for settings in (Training(), GDPO):
