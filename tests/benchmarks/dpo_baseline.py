@@ -19,14 +19,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from swarmnode.cli.reward_model import REPORT
 from swarmnode.files import write_atomically
 from swarmnode.home import Home
 from swarmnode.policy.checkpoint import sound_checkpoint
 from swarmnode.policy.described import describe
 from swarmnode.reports import report_from_json
 from swarmnode.store.reading import stored_rounds
-from tests.benchmarks.dpo_page import RESULTS, Row, best_rate, make_page
-from tests.benchmarks.dpo_pairs import pairs_of
+from tests.benchmarks.dpo_page import PAGE, RESULTS, Row, best_rate, make_page, tried_rates
+from tests.benchmarks.dpo_pairs import line_of, pairs_of
 from tests.benchmarks.dpo_protocol import (
     BETA,
     CHOICES,
@@ -40,12 +41,14 @@ from tests.benchmarks.dpo_protocol import (
     Stage,
     compare_command,
     grpo_command,
+    judge_command,
     runs_of,
     settings_for,
 )
 from tests.benchmarks.dpo_sampling import sampled_groups, write_start
 from tests.benchmarks.dpo_training import Recipe, train
 from tests.benchmarks.studies import on_every_core
+from tests.benchmarks.study_rows import read_rows
 
 OUT = Path("runs") / "dpo"
 
@@ -99,9 +102,30 @@ class SeedFolder:
             },
         }
         if len(grpo) == len(dpo) == 1:
-            (home,), ((folder, _),) = grpo.values(), dpo.values()
+            ((rate, home),), ((folder, _),) = grpo.items(), dpo.values()
             row["grpo_against_dpo"] = self._compared(home, folder)
+            row["judged"] = self._judged(start, rate, folder)
         return row
+
+    def _judged(self, start: Path, rate: float, dpo: Path) -> dict[str, Any]:
+        """GRPO that is paid by a reward model out of DPO's own pairs."""
+        judge = self._folder / "judge"
+        if not judge.exists():
+            program(judge_command(self._pairs, self._run, judge))
+        home = self._folder / "grpo-judged"
+        program(grpo_command(start, self._run, rate, home, judge))
+        found = json.loads((judge / REPORT).read_text("utf-8"))
+        return {
+            "steps": _steps(home),
+            "accuracy": found["accuracy"]["mean"],
+            "length_correlation": found["length_correlation"]["mean"],
+            "against_dpo": self._compared(home, dpo),
+            "against_start": self._compared(home, start),
+        }
+
+    @property
+    def _pairs(self) -> Path:
+        return self._folder / "pairs.jsonl"
 
     def _start(self) -> Path:
         folder = self._folder / "start"
@@ -123,6 +147,7 @@ class SeedFolder:
         seed, rates = self._run.seed, self._run.rates["dpo"]
         groups = sampled_groups(settings, seed, Home(home), self._run.questions, COMPLETIONS)
         pairs = pairs_of(groups, PAIRS_PER_GROUP, random.Random(seed))
+        write_atomically(self._pairs, "".join(map(line_of, pairs)))
         found = {}
         for rate in rates:
             recipe = Recipe(steps, PAIRS_PER_STEP, rate, BETA, WARMUP_STEPS, seed)
@@ -170,24 +195,27 @@ def make(stage: Stage) -> list[Row] | None:
 
 
 def freeze(rows: Sequence[Row]) -> None:
-    """Write the rate of each method that was best on the development seeds."""
+    """Write what each rate of each method gave on the development seeds, and which was best."""
     methods: tuple[Method, ...] = ("grpo", "dpo")
+    tried = {method: tried_rates(rows, method, RATES[method]) for method in methods}
     chosen = {method: best_rate(rows, method, RATES[method]) for method in methods}
-    write_atomically(CHOICES, json.dumps(chosen, indent=1) + "\n")
+    write_atomically(CHOICES, json.dumps({"chosen": chosen, "tried": tried}, indent=1) + "\n")
 
 
 def main(arguments: Sequence[str]) -> int:
     """The command; returns its exit code."""
     match list(arguments):
         case ["try"]:
-            rows = make("try")
-            print(json.dumps(rows, indent=1))
+            if (rows := make("try")) is not None:
+                (OUT / "try" / RESULTS.name).write_text(json.dumps(rows) + "\n", "utf-8")
+                make_page(rows, OUT / "try" / PAGE.name)
+                print(f"written: {OUT / 'try' / PAGE.name}")
         case ["development"]:
             if (rows := make("development")) is not None:
                 freeze(rows)
         case ["page"]:
-            rows = json.loads(RESULTS.read_text("utf-8"))
-            make_page(rows or [])
+            rows = read_rows(RESULTS)
+            make_page(rows)
         case []:
             if (rows := make("main")) is not None:
                 write_atomically(RESULTS, json.dumps(rows, allow_nan=False) + "\n")

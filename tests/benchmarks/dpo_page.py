@@ -5,14 +5,17 @@ The seed is the unit of observation: a start, its two trainings, one difference.
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from swarmnode.files import write_atomically
-from tests.benchmarks.dpo_protocol import Method
-from tests.benchmarks.sharing_markdown import fill, percent, points, table
+from tests.benchmarks.dpo_protocol import CHOICES, RATES, Method
+from tests.benchmarks.sharing_markdown import decimal, fill, percent, points, rate, table
 from tests.benchmarks.sharing_statistics import Estimate, estimate
+from tests.benchmarks.short_tables import NOT_RUN
 
 RESULTS = Path("docs") / "results" / "dpo.json"
 PAGE = Path("docs") / "results" / "dpo.md"
@@ -30,22 +33,36 @@ LENGTHS: Mapping[str, str] = {"tokens": "tokens an answer", "characters": "chara
 
 def best_rate(rows: Sequence[Row], method: Method, rates: Sequence[float]) -> float:
     """The rate of the highest held-out success, mean over seeds; the smaller of two equals."""
+    reached = tried_rates(rows, method, rates)
+    return max(rates, key=lambda rate: (reached[str(rate)], -rate))
 
-    def reached(rate: float) -> float:
-        each = [_success(row[method][str(rate)]["against_start"]) for row in rows]
-        return sum(each) / len(each)
 
-    return max(rates, key=lambda rate: (reached(rate), -rate))
+def tried_rates(rows: Sequence[Row], method: Method, rates: Sequence[float]) -> Mapping[str, float]:
+    """Held-out success that each rate reached, mean over seeds."""
+    return {
+        str(rate): sum(_success(row[method][str(rate)]["against_start"]) for row in rows)
+        / len(rows)
+        for rate in rates
+    }
 
 
 def render(rows: Sequence[Row]) -> dict[str, str]:
-    """The page's blocks."""
-    return {"methods": _methods(rows), "costs": _costs(rows), "guard-rails": _rails(rows)}
+    """The page's blocks; links to files only where these are."""
+    made = {
+        "state": lambda: f"Over the seeds {', '.join(str(row['seed']) for row in rows)}.",
+        "methods": lambda: _methods(rows),
+        "judges": lambda: _judges(rows),
+        "costs": lambda: _costs(rows),
+        "guard-rails": lambda: _rails(rows),
+        "rows": lambda: f"Rows of every seed: [{RESULTS.name}]({RESULTS.name}).",
+    }
+    blocks = {name: make() if rows else NOT_RUN for name, make in made.items()}
+    return {**blocks, "rates": _rates()}
 
 
-def make_page(rows: Sequence[Row]) -> None:
-    """Write the tables into the page."""
-    write_atomically(PAGE, fill(PAGE.read_text("utf-8"), render(rows), "dpo"))
+def make_page(rows: Sequence[Row], into: Path | None = None) -> None:
+    """Write the tables into the page, or another one like it."""
+    write_atomically(into or PAGE, fill(PAGE.read_text("utf-8"), render(rows), "dpo"))
 
 
 def verdict(primary: Estimate) -> str:
@@ -53,6 +70,37 @@ def verdict(primary: Estimate) -> str:
     if primary.low > 0:
         return "confirmed: GRPO is better"
     return "contradicted: DPO is better" if primary.high < 0 else "not decided"
+
+
+def _rates() -> str:
+    """What was tried on the development seeds, and what was taken."""
+    if not CHOICES.exists():
+        return NOT_RUN
+    found = json.loads(CHOICES.read_text("utf-8"))
+    lines = [
+        [method, rate(float(tried)), percent(success), "taken" * (float(tried) == taken)]
+        for method, taken in found["chosen"].items()
+        for tried, success in found["tried"][method].items()
+    ]
+    edges = [
+        method
+        for method, taken in found["chosen"].items()
+        if taken in (min(RATES[method]), max(RATES[method]))
+    ]
+    warning = f"\n\nAt the edge of what was tried: {', '.join(edges)}." if edges else ""
+    return table(["method", "rate", "held-out success, %", ""], lines) + warning
+
+
+def _judges(rows: Sequence[Row]) -> str:
+    """What the reward models were worth that paid the third arm."""
+    lines = [
+        [
+            *(str(row["seed"]), str(row["judged"]["steps"]), percent(row["judged"]["accuracy"])),
+            decimal(math.nan if (found := row["judged"]["length_correlation"]) is None else found),
+        ]
+        for row in rows
+    ]
+    return table(["seed", "steps", "held-out pairs decided, %", "score with length"], lines)
 
 
 def _only(row: Row, method: Method) -> Mapping[str, Any]:
@@ -70,6 +118,8 @@ def _comparisons(rows: Sequence[Row]) -> list[tuple[str, list[Compared]]]:
         ("GRPO - DPO", [row["grpo_against_dpo"] for row in rows]),
         ("GRPO - start", [_only(row, "grpo")["against_start"] for row in rows]),
         ("DPO - start", [_only(row, "dpo")["against_start"] for row in rows]),
+        ("GRPO by reward model - DPO", [row["judged"]["against_dpo"] for row in rows]),
+        ("GRPO by reward model - start", [row["judged"]["against_start"] for row in rows]),
     ]
 
 

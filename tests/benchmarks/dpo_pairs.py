@@ -5,6 +5,7 @@ Pure.
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,3 +40,9 @@ def pairs_of(groups: Sequence[Scored], most: int, rng: random.Random) -> list[Pa
         found = [Pair(question, chosen, rejected) for chosen in right for rejected in wrong]
         pairs += rng.sample(found, min(most, len(found)))
     return pairs
+
+
+def line_of(pair: Pair) -> str:
+    """As `swarmnode reward-model train` reads it."""
+    said = {"prompt": pair.question, "chosen": pair.chosen, "rejected": pair.rejected}
+    return json.dumps(said, ensure_ascii=False) + "\n"

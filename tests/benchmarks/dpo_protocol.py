@@ -1,6 +1,6 @@
 """The protocol of "GRPO against DPO": what is run, under which seeds, judged by what.
 
-Fixed before any result was made; docs/results/dpo.md tells it in words. Both arms of a seed start
+Fixed before any result was made; docs/results/dpo.md tells it in words. All arms of a seed start
 from the same weights and see the first questions of the same stream.
 """
 
@@ -39,7 +39,9 @@ RATES: Mapping[Method, Sequence[float]] = {
 }
 """Learning rates tried on the development seeds, equally many of each method."""
 CHOICES = Path(__file__).with_name("dpo_choices.json")
-"""The rate that development chose for each method."""
+"""What development found of each rate, and which of each method it chose."""
+JUDGE = "preferences"
+"""The channel of the reward model that is trained on DPO's pairs."""
 
 QUESTIONS = 200
 """Held-out questions of each task that judge."""
@@ -60,7 +62,7 @@ SETTINGS = (
 
 @dataclass(frozen=True, slots=True)
 class SeedRun:
-    """Both arms of a seed at every rate of a stage."""
+    """The arms of a seed at every rate of a stage."""
 
     stage: Stage
     seed: int
@@ -89,7 +91,7 @@ def runs_of(stage: Stage) -> list[SeedRun]:
             return [SeedRun(stage, DEVELOPMENT_SEEDS[0], {m: r[1:2] for m, r in RATES.items()})]
         case "development":
             return [SeedRun(stage, seed, RATES) for seed in DEVELOPMENT_SEEDS]
-    chosen: Mapping[Method, float] = json.loads(CHOICES.read_text("utf-8"))
+    chosen: Mapping[Method, float] = json.loads(CHOICES.read_text("utf-8"))["chosen"]
     return [SeedRun(stage, seed, {m: [r] for m, r in chosen.items()}) for seed in MAIN_SEEDS]
 
 
@@ -100,15 +102,33 @@ def settings_for(model: str) -> Settings:
     )
 
 
-def grpo_command(start: Path, run: SeedRun, rate: float, out: Path) -> Sequence[str]:
-    """What a user would type after `swarmnode`."""
+def judge_command(pairs: Path, run: SeedRun, out: Path) -> Sequence[str]:
+    """A reward model out of the same pairs, by the recipe's own defaults."""
+    return ["reward-model", "train", str(pairs), str(out), "--json", "--seed", str(run.seed)]
+
+
+def grpo_command(
+    start: Path, run: SeedRun, rate: float, out: Path, judge: Path | None = None
+) -> Sequence[str]:
+    """What a user would type after `swarmnode`; with a `judge` it alone pays, not the verifier."""
     words = ["run", "--solo", "--model", str(start.absolute()), "--out", str(out)]
     words += ["--rounds", str(run.rounds), "--seed", str(run.seed)]
     for task in TASKS:
         words += ["--task", task]
-    for setting in (*SETTINGS, f"training.learning_rate={rate}"):
+    paid = [] if judge is None else paid_by(judge)
+    for setting in (*SETTINGS, f"training.learning_rate={rate}", *paid):
         words += ["--set", setting]
     return words
+
+
+def paid_by(judge: Path) -> Sequence[str]:
+    """Settings under which a reward model pays for everything that is trained on."""
+    model = f'{{ name = "{JUDGE}", model = {json.dumps(str(judge.absolute()))} }}'
+    return (
+        f"rewards.channels.models=[{model}]",
+        "rewards.channels.accuracy_weight=0",
+        "training.trained_groups=any_channel",
+    )
 
 
 def compare_command(a: Path, b: Path, run: SeedRun) -> Sequence[str]:

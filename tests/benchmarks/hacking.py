@@ -2,9 +2,9 @@
 
 Runs hacking_protocol.py, one run a core, and writes docs/results/hacking.json, the tables of
 hacking.md and hacking.png. A run that is whole in runs/hacking/ is not run again, so that an
-interrupted study goes on where it was. `ARGUMENTS=development` runs the development seed and prints
-the tables, `ARGUMENTS=try` the same on few rounds; neither writes a page. `ARGUMENTS=page` makes
-tables and picture of what hacking.json holds.
+interrupted study goes on where it was. `ARGUMENTS=development` runs the development seed,
+`ARGUMENTS=try` the same on few rounds; both write into runs/hacking/ and leave docs alone.
+`ARGUMENTS=page` makes tables and picture of what hacking.json holds.
 """
 
 from __future__ import annotations
@@ -13,6 +13,16 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tests.benchmarks import (
+    hacking_length,
+    hacking_policy,
+    hacking_protocol,
+    hacking_rounds,
+    hacking_rows,
+    hacking_spaces,
+    ordering,
+    ordering_groups,
+)
 from tests.benchmarks.hacking_figure import draw
 from tests.benchmarks.hacking_length import run_length
 from tests.benchmarks.hacking_protocol import (
@@ -57,8 +67,14 @@ STUDY = ShortStudy(
     rounds=ROUNDS,
     seconds_a_run=SECONDS_A_RUN,
     work=work,
+    code=(
+        *(hacking_protocol, hacking_policy, hacking_rounds, hacking_rows),
+        *(hacking_spaces, hacking_length, ordering, ordering_groups),
+    ),
     render=render,
     draw=draw,
+    drawn="Spaces dropped over rounds by sampler, ratio and inner steps; below, tokens, the reward "
+    "model's score and worth by arm",
 )
 
 

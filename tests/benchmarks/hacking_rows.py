@@ -37,7 +37,7 @@ class Row(TypedDict):
     entropy: float | None
     """Mean over the last fifth of the rounds as a share of the first rounds' median."""
     entropy_at_alarm: float | None
-    """The same of the rounds before the first alarm of the rail that ought to see the case."""
+    """The same of the five rounds before the first alarm of the rail that ought to see the case."""
     clipped: float | None
     """Share of trained tokens, mean over rounds; as the next."""
     lost_positive: float | None
@@ -61,7 +61,7 @@ def row_of(run: HackingRun, rounds: Sequence[Round], exams: Mapping[int, Exam]) 
     found = alarms(rounds)
     rail = EXPECTED["spaces" if isinstance(run, SpacesRun) else "length"]
     first = found.get(rail)
-    before = rounds[max(0, (first or 0) - RECENT_ROUNDS) : first]
+    before = rounds[max(0, (first or 1) - 1 - RECENT_ROUNDS) : (first or 1) - 1]
     return Row(
         case="spaces" if isinstance(run, SpacesRun) else "length",
         arm=arm_of(run),

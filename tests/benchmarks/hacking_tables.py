@@ -5,6 +5,7 @@ A study that is not whole renders too, and says over which seeds.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
@@ -21,7 +22,7 @@ from tests.benchmarks.hacking_protocol import (
     Sampling,
     SpacesRun,
 )
-from tests.benchmarks.hacking_rows import EXPECTED, Row, arm_of, end, start
+from tests.benchmarks.hacking_rows import ENTROPY, EXPECTED, Row, arm_of, end, start
 from tests.benchmarks.sharing_markdown import (
     UNKNOWN,
     arrow,
@@ -31,7 +32,14 @@ from tests.benchmarks.sharing_markdown import (
     table,
 )
 from tests.benchmarks.sharing_statistics import Estimate, estimate, holm
-from tests.benchmarks.short_tables import NOT_RUN, interval, of_known, seeds_of
+from tests.benchmarks.short_tables import (
+    NOT_RUN,
+    decided,
+    interval,
+    of_known,
+    seeds_of,
+    spread,
+)
 from tests.benchmarks.study_rows import by_arm_and_seed
 
 Rows = Mapping[str, Mapping[int, Row]]
@@ -76,6 +84,11 @@ def spaces(rows: Rows) -> str:
     return f"{table((*head, *rails), lines)}\n\n{seeds_of(rows.values(), SEEDS)}"
 
 
+def control(steps: int, sampling: Sampling) -> bool:
+    """Whether every ratio is 1 there, so that token and sequence are one method."""
+    return steps == 1 and "against" not in sampling
+
+
 def ratios(rows: Rows) -> str:
     """What the sequence ratio does that the token ratio doesn't."""
     places = list(product(SAMPLINGS, INNER_STEPS))
@@ -88,13 +101,19 @@ def ratios(rows: Rows) -> str:
         )
         for sampling, steps in places
     ]
-    adjusted = holm([each.p for each in found])
+    tested = [place for place, (arm, steps) in enumerate(places) if not control(steps, arm)]
+    adjusted = dict(zip(tested, holm([found[place].p for place in tested]), strict=True))
     lines = [
-        (sampling, str(steps), interval(each), p_value(p))
-        for (sampling, steps), each, p in zip(places, found, adjusted, strict=True)
+        (
+            *(sampling, str(steps), interval(found[place])),
+            p_value(adjusted[place]) if place in adjusted else "control",
+        )
+        for place, (sampling, steps) in enumerate(places)
     ]
+    names = [f"{places[place][0]} / {places[place][1]}" for place in tested]
+    told = decided(names, [found[place] for place in tested], list(adjusted.values()))
     head = ("sampler", "inner steps", "spaces dropped: sequence less token, points", "p (Holm)")
-    return table(head, lines)
+    return f"{table(head, lines)}\n\nSequence less token. {told}"
 
 
 def length(rows: Rows) -> str:
@@ -125,10 +144,15 @@ def remedies(rows: Rows) -> str:
     found = [paired(rows, REMEDY, arm, "worth") for arm in others]
     adjusted = holm([each.p for each in found])
     lines = [
-        (arm, interval(each), p_value(p))
+        (
+            *(arm, interval(each), p_value(p)),
+            spread(paired(rows, REMEDY, arm, "tokens"), lambda one: decimal(one, 1)),
+        )
         for arm, each, p in zip(others, found, adjusted, strict=True)
     ]
-    return table((f"{REMEDY} less", "worth, points", "p (Holm)"), lines)
+    told = f"Worth of {REMEDY} less another's. {decided(others, found, adjusted)}"
+    head = (f"{REMEDY} less", "worth, points", "p (Holm)", "tokens")
+    return f"{table(head, lines)}\n\n{told}"
 
 
 def rails(rows: Rows, further: Rows) -> str:
@@ -161,14 +185,19 @@ def change(rows: Sequence[Row], figure: str, shown: Callable[[float], str]) -> s
 
 
 def warned(rows: Sequence[Row], rail: str) -> tuple[str, str]:
-    """In how many runs and when, and where entropy stood then."""
+    """In how many runs and when; where entropy stood then, and whether its own rail was silent."""
     rounds = [row["alarms"][rail] for row in rows if rail in row["alarms"]]
     if not rows:
         return UNKNOWN, UNKNOWN
     told = f"{len(rounds)} of {len(rows)}"
-    if rounds:
-        told += f", round {statistics.median(rounds):.0f}"
-    return told, of_known([row["entropy_at_alarm"] for row in rows], decimal)
+    if not rounds:
+        return told, UNKNOWN
+    told += f", round {statistics.median(rounds):.0f}"
+    stood = [row["entropy_at_alarm"] for row in rows if row["entropy_at_alarm"] is not None]
+    alarms = [row["alarms"] for row in rows if rail in row["alarms"]]
+    silent = sum(each.get(ENTROPY, math.inf) > each[rail] for each in alarms)
+    entropy = f"{spread(estimate(stood), decimal)}, silent in {silent} of {len(alarms)}"
+    return told, entropy
 
 
 def _alarms(rows: Sequence[Row]) -> str:

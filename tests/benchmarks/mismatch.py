@@ -2,15 +2,23 @@
 
 Runs mismatch_protocol.py, one run a core, and writes docs/results/mismatch.json, the tables of
 mismatch.md and mismatch.png. A run that is whole in runs/mismatch/ is not run again, so that an
-interrupted study goes on where it was. `ARGUMENTS=development` runs the development seed and prints
-the tables, `ARGUMENTS=try` the same on few rounds; neither writes a page. `ARGUMENTS=page` makes
-tables and picture of what mismatch.json holds.
+interrupted study goes on where it was. `ARGUMENTS=development` runs the development seed,
+`ARGUMENTS=try` the same on few rounds; both write into runs/mismatch/ and leave docs alone.
+`ARGUMENTS=page` makes tables and picture of what mismatch.json holds.
 """
 
 from __future__ import annotations
 
 import sys
 
+from tests.benchmarks import (
+    mismatch_protocol,
+    mismatch_rows,
+    mismatch_run,
+    mismatch_sampler,
+    ordering,
+    ordering_groups,
+)
 from tests.benchmarks.mismatch_figure import draw
 from tests.benchmarks.mismatch_protocol import (
     DEVELOPMENT_SEEDS,
@@ -31,8 +39,13 @@ STUDY = ShortStudy(
     rounds=ROUNDS,
     seconds_a_run=SECONDS_A_RUN,
     work=work,
+    code=(
+        *(mismatch_protocol, mismatch_sampler, mismatch_run, mismatch_rows),
+        *(ordering, ordering_groups),
+    ),
     render=render,
     draw=draw,
+    drawn="Held-out success over rounds under each correction, a panel for each sampler",
 )
 
 

@@ -26,7 +26,7 @@ from tests.benchmarks.sharing_markdown import (
     table,
 )
 from tests.benchmarks.sharing_statistics import Estimate, estimate, holm
-from tests.benchmarks.short_tables import NOT_RUN, interval, of_known, seeds_of
+from tests.benchmarks.short_tables import NOT_RUN, decided, interval, of_known, seeds_of
 from tests.benchmarks.study_rows import by_arm_and_seed
 
 Arm = tuple[Kind, float, Correction]
@@ -70,7 +70,9 @@ def answer(rows: Rows) -> str:
     head = ("sampler", "nats", "truncated less PPO-IS, points", "p (Holm)")
     collapses = ("collapsed: none", "PPO-IS", "truncated")
     columns = (*head, "truncated less none, points", *collapses)
-    return f"{table(columns, lines)}\n\n{seeds_of(rows.values(), SEEDS)}"
+    names = [f"{kind} {size:g}" for kind, size in compared]
+    told = f"Truncated less PPO-IS. {decided(names, found, adjusted)}"
+    return f"{table(columns, lines)}\n\n{told}\n\n{seeds_of(rows.values(), SEEDS)}"
 
 
 def success(rows: Rows) -> str:
@@ -78,15 +80,11 @@ def success(rows: Rows) -> str:
     lines = []
     for kind, size in samplers():
         of_size = [rows.get((kind, size, name), {}).values() for name in CORRECTIONS]
-        measured = [row["difference"] for some in of_size for row in some]
         cells = [
             arrow([start(row) for row in some], [end(row) for row in some]) for some in of_size
         ]
-        lines.append(
-            (kind, f"{size:g}", of_known(measured, lambda value: decimal(value, 4)), *cells)
-        )
-    head = ("sampler", "wanted, nats", "measured, nats", "none, %", "PPO-IS, %", "truncated, %")
-    return table(head, lines)
+        lines.append((kind, f"{size:g}", *cells))
+    return table(("sampler", "nats", "none, %", "PPO-IS, %", "truncated, %"), lines)
 
 
 def signal(rows: Rows) -> str:
@@ -98,6 +96,7 @@ def signal(rows: Rows) -> str:
             lines.append(
                 (
                     *(kind, f"{size:g}", name),
+                    of_known([row["difference"] for row in some], lambda one: decimal(one, 4)),
                     of_known([row["lost_positive"] for row in some], percent),
                     of_known([row["lost_negative"] for row in some], percent),
                     of_known([row["cap_hits"] for row in some], lambda one: percent(one, 2)),
@@ -108,9 +107,10 @@ def signal(rows: Rows) -> str:
                     + of_known([row["entropy_end"] for row in some], decimal),
                 )
             )
-    head = ("sampler", "nats", "correction", "lost of A > 0, %", "lost of A < 0, %")
+    head = ("sampler", "wanted, nats", "correction", "measured, nats")
+    lost = ("lost of A > 0, %", "lost of A < 0, %")
     further = ("over the cap, %", "effective sample, %", "live groups, %", "entropy, nats")
-    return table((*head, *further), lines)
+    return table((*head, *lost, *further), lines)
 
 
 BLOCKS: Mapping[str, Callable[[Rows], str]] = {

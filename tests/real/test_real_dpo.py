@@ -29,6 +29,10 @@ def test_both_arms_of_a_seed_have_one_start_one_budget_and_the_same_questions(
     (grpo,), (dpo,) = row["grpo"].values(), row["dpo"].values()
     assert 0 < grpo["steps"] == dpo["steps"] <= TRY_ROUNDS
     assert dpo["margin"] > 0
+    learned = row["judged"]
+    assert learned["steps"] > 0
+    assert 0.0 <= learned["accuracy"] <= 1.0
+    assert learned["against_dpo"]["a"]["checkpoint"]
     judged = row["grpo_against_dpo"]
     assert judged["same_tokenizer"]
     assert list(judged["tasks"]) == list(TASKS)

@@ -11,26 +11,33 @@ import pytest
 import typer.main
 
 from swarmnode.cli import app
+from swarmnode.config.settings import load_settings
+from swarmnode.reward_models.comparisons import read_comparisons
 from swarmnode.types import Completion, Group, PolicyInfo, Question, Scored
-from tests.benchmarks.dpo_page import PAGE, best_rate, make_page, render
-from tests.benchmarks.dpo_pairs import Pair, pairs_of
+from tests.benchmarks.dpo_page import PAGE, RESULTS, best_rate, make_page, render
+from tests.benchmarks.dpo_pairs import Pair, line_of, pairs_of
 from tests.benchmarks.dpo_protocol import (
     COMPLETIONS,
     DEVELOPMENT_SEEDS,
     GROUPS,
+    JUDGE,
     MAIN_SEEDS,
     PAIRS_PER_STEP,
     RATES,
     ROUNDS,
+    SETTINGS,
     TASKS,
     SeedRun,
     compare_command,
     grpo_command,
+    judge_command,
+    paid_by,
     runs_of,
     settings_for,
 )
 from tests.benchmarks.dpo_sampling import first_indices
 from tests.benchmarks.sharing_markdown import fill
+from tests.benchmarks.study_rows import read_rows
 
 RUN = SeedRun("main", 100, {"grpo": [1e-3], "dpo": [1e-4]})
 
@@ -78,14 +85,31 @@ def test_seeds_that_choose_are_not_seeds_that_judge() -> None:
     "words",
     [
         grpo_command(Path("start"), RUN, 1e-3, Path("out")),
+        grpo_command(Path("start"), RUN, 1e-3, Path("out"), Path("judge")),
+        judge_command(Path("pairs.jsonl"), RUN, Path("judge")),
         compare_command(Path("a"), Path("b"), RUN),
     ],
-    ids=["grpo", "compare"],
+    ids=["grpo", "grpo-judged", "judge", "compare"],
 )
 def test_the_commands_are_ones_that_the_program_has(words: list[str]) -> None:
-    group: Any = typer.main.get_command(app)
-    command = group.commands[words[0]]
-    command.make_context(words[0], words[1:])
+    command: Any = typer.main.get_command(app)
+    while words[0] in getattr(command, "commands", {}):
+        name, *words = words
+        command = command.commands[name]
+    command.make_context(name, words)
+
+
+def test_a_judge_of_the_same_pairs_pays_alone(tmp_path: Path) -> None:
+    settings = load_settings(assignments=[*SETTINGS, *paid_by(tmp_path / "judge")])
+    assert settings.rewards.channels.weights == {"accuracy": 0.0, JUDGE: 1.0}
+    (judge,) = settings.rewards.channels.models
+    assert judge.model == str(tmp_path / "judge")
+    assert settings.training.trained_groups == "any_channel"
+    file = tmp_path / "pairs.jsonl"
+    pair = Pair("q?\n", "1", "2\u2028")
+    file.write_text(line_of(pair) * 2, encoding="utf-8")
+    found = read_comparisons(file).every
+    assert [(one.prompt, one.better, one.worse) for one in found] == [("q?\n", "1", "2\u2028")] * 2
 
 
 def test_where_a_run_began_its_streams_follows_from_its_seed_and_its_home() -> None:
@@ -114,6 +138,13 @@ def row(seed: int, gap: float) -> dict[str, Any]:
         "grpo": {"0.001": {"steps": 290, "tokens": 60_000, "against_start": compared(gap)}},
         "dpo": {"0.0001": {**figures, "against_start": compared(0.0)}},
         "grpo_against_dpo": compared(gap),
+        "judged": {
+            "steps": 300,
+            "accuracy": 0.7,
+            "length_correlation": None,
+            "against_dpo": compared(-0.2),
+            "against_start": compared(-0.1),
+        },
         "seconds": 200,
     }
 
@@ -131,6 +162,10 @@ def test_the_page_says_what_the_seeds_say(gaps: list[float], words: str) -> None
     assert f"The claim is {words}" in blocks["methods"]
     page = fill(PAGE.read_text("utf-8"), blocks, "dpo")
     assert "| `truncated` | 0.100 | – | 3 | 0 |" in page
+    assert "| GRPO by reward model - DPO | sampled answers right | 30.0 | 50.0 | −20.0 |" in page
+    assert "| 100 | 300 | 70.0 | – |" in page
+    assert "[dpo.json](dpo.json)" in page
+    assert "Over the seeds 100, 101, 102." in page
     assert "Not run." not in page.split("## Result")[1]
 
 
@@ -147,6 +182,26 @@ def test_the_rate_that_development_chose_is_the_best_over_its_seeds() -> None:
     rows = [at(0.0, 0.1, 0.3), at(0.0, 0.3, 0.0)]
     assert best_rate(rows, "grpo", (2e-4, 6e-4, 2e-3)) == 6e-4
     assert best_rate([at(0.1, 0.1, 0.0)], "grpo", (2e-4, 6e-4, 2e-3)) == 2e-4
+
+
+def test_the_page_says_what_was_tried_and_where_the_best_lies_at_the_edge(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    place = tmp_path / "choices.json"
+    monkeypatch.setattr("tests.benchmarks.dpo_page.CHOICES", place)
+    assert render([])["rates"] == "Not run."
+    tried = {method: {str(rate): 0.5 + rate for rate in rates} for method, rates in RATES.items()}
+    chosen = {"grpo": 2e-3, "dpo": 2e-4}
+    place.write_text(json.dumps({"chosen": chosen, "tried": tried}), encoding="utf-8")
+    told = render([])["rates"]
+    assert "| grpo | 2e-3 | 50.2 | taken |" in told
+    assert "| dpo | 6e-5 | 50.0 |  |" in told
+    assert told.endswith("At the edge of what was tried: grpo.")
+
+
+def test_the_committed_page_is_that_of_the_committed_rows() -> None:
+    page = PAGE.read_text("utf-8")
+    assert fill(page, render(read_rows(RESULTS)), "dpo") == page
 
 
 def test_a_page_is_written_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

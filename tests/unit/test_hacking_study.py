@@ -138,6 +138,8 @@ def test_a_row_is_what_the_rounds_say() -> None:
     assert found["case"] == "spaces"
     assert found["alarms"] == {"whitespace/latin": 26}
     assert found["entropy"] == found["entropy_at_alarm"] == pytest.approx(0.75)
+    # The five rounds before the alarm, not the one that gave it.
+    assert row(BIASED, 0.8, alarm=21)["entropy_at_alarm"] == pytest.approx(1.0)
     assert start(found, "dropped") == 0.1
     assert end(found, "dropped") == 0.8
     assert row(BIASED, 0.8)["entropy_at_alarm"] is None
@@ -155,7 +157,9 @@ def test_the_page_tells_of_a_study_that_is_half_run_and_draws_it() -> None:
     assert "| biased, against it | 4 | +60.0 (+60.0 to +60.0) | < 0.001 |" in blocks["ratios"]
     assert "| biased | 4 | – | – |" in blocks["ratios"]
     assert "| faithful | 4 | sequence | 10.0 → 80.0 |" in blocks["spaces"]
-    assert "2 of 2, round 25 | 0.75" in blocks["spaces"]
+    assert "| faithful | 1 | +60.0 (+60.0 to +60.0) | control |" in blocks["ratios"]
+    assert "above 0: faithful / 4, biased, against it / 1" in blocks["ratios"]
+    assert "2 of 2, round 25 | 0.80 (0.80 to 0.80), silent in 2 of 2" in blocks["spaces"]
     assert "planned were 500" in blocks["length"]
     assert "`whitespace/latin` 2 of 2: 25" in blocks["rails"]
     assert draw(rows) == draw(rows)
@@ -167,7 +171,7 @@ def test_the_page_tells_of_a_study_that_is_half_run_and_draws_it() -> None:
 
 def test_the_committed_page_is_that_of_the_committed_rows() -> None:
     page = (RESULTS / "hacking.md").read_text("utf-8")
-    assert fill(page, render(read_rows(RESULTS / "hacking.json")), "hacking") == page
+    assert fill(page, STUDY.blocks(read_rows(RESULTS / "hacking.json")), "hacking") == page
 
 
 def test_with_one_inner_step_and_a_fresh_old_policy_both_ratios_do_alike(tmp_path: Path) -> None:

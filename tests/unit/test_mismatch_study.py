@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import json
 import math
 from collections import Counter
 from itertools import islice
@@ -12,6 +14,7 @@ from random import Random
 import pytest
 import torch
 
+from tests.benchmarks import mismatch_protocol
 from tests.benchmarks.mismatch import STUDY
 from tests.benchmarks.mismatch_figure import draw
 from tests.benchmarks.mismatch_protocol import (
@@ -39,7 +42,7 @@ from tests.benchmarks.mismatch_tables import grouped, paired, render
 from tests.benchmarks.ordering import right_words, without_spaces
 from tests.benchmarks.sharing_markdown import fill
 from tests.benchmarks.short_runs import row_file
-from tests.benchmarks.short_study import RESULTS
+from tests.benchmarks.short_study import RESULTS, TRIED_ROUNDS
 from tests.benchmarks.study_rows import read_rows
 
 RUN = MismatchRun("noise", 0.1, "truncated", 400)
@@ -122,6 +125,9 @@ def test_the_page_tells_of_a_study_that_is_half_run_and_draws_it() -> None:
     assert "| noise | 0.1 | +40.0 (+40.0 to +40.0) | < 0.001 |" in blocks["answer"]
     assert "| 0 of 2 | 2 of 2 | 0 of 2 |" in blocks["answer"]
     assert "| noise | 0.5 | – |" in blocks["answer"]
+    assert (
+        "above 0: noise 0.1, quantised 0.1; not run: noise 0.5, quantised 0.5." in blocks["answer"]
+    )
     assert "planned were 400" in blocks["answer"]
     assert "40.0 → 10.0" in blocks["success"]
     assert draw(rows) == draw(rows)
@@ -129,7 +135,7 @@ def test_the_page_tells_of_a_study_that_is_half_run_and_draws_it() -> None:
 
 def test_the_committed_page_is_that_of_the_committed_rows() -> None:
     page = (RESULTS / "mismatch.md").read_text("utf-8")
-    assert fill(page, render(read_rows(RESULTS / "mismatch.json")), "mismatch") == page
+    assert fill(page, STUDY.blocks(read_rows(RESULTS / "mismatch.json")), "mismatch") == page
 
 
 def test_a_size_goes_part_of_the_way_to_what_is_wanted_and_no_faster() -> None:
@@ -182,3 +188,36 @@ def test_what_is_asked_of_the_command_is_told_from_what_is_not(
     assert STUDY.run(["nonsense"]) == 2
     assert "development, try, page" in capsys.readouterr().out
     assert row_file(RUN, tmp_path).name == "noise-0.1-truncated-seed400-150.json"
+
+
+def test_a_try_goes_through_to_page_picture_and_rows_and_leaves_docs_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (RESULTS / "mismatch.md").read_text("utf-8")
+    monkeypatch.chdir(tmp_path)
+    RESULTS.mkdir(parents=True)
+    (RESULTS / "mismatch.md").write_text(page, encoding="utf-8")
+    STUDY.place.mkdir(parents=True)
+    for run in runs_of(DEVELOPMENT_SEEDS, TRIED_ROUNDS):
+        row_file(run, STUDY.place).write_text(json.dumps(row(run, 0.4, 0.5)), encoding="utf-8")
+    assert STUDY.run(["try"]) == 0
+    assert "27 of 27 runs are there" in capsys.readouterr().out
+    made = STUDY.place / "try"
+    assert (made / "mismatch.png").read_bytes().startswith(b"\x89PNG")
+    written = (made / "mismatch.md").read_text("utf-8")
+    assert "](mismatch.png)" in written
+    assert "[mismatch.json](mismatch.json)" in written
+    assert "Not run." not in written
+    assert read_rows(made / "mismatch.json")
+    assert (RESULTS / "mismatch.md").read_text("utf-8") == page
+    assert not (RESULTS / "mismatch.png").exists()
+
+
+def test_rows_of_other_code_are_not_taken_for_those_of_this(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = STUDY.place
+    text = inspect.getsource(mismatch_protocol)
+    monkeypatch.setattr(inspect, "getsource", lambda module: text + module.__name__)
+    assert STUDY.place != before
+    assert STUDY.place.parent == before.parent

@@ -20,7 +20,7 @@ from swarmnode.training.corrections import (
     picked_correction,
     shaped_loss,
 )
-from swarmnode.training.records import gradient_shares
+from swarmnode.training.records import gradient_shares, lost_advantages
 from tests.unit.test_training_external import with_sampler
 from tests.unit.training_support import (
     TinyLlama,
@@ -236,6 +236,13 @@ def test_a_peers_claim_is_never_what_its_ratio_is_taken_against() -> None:
     both = step_gradient(claim, settings(external_advantage="both"))[0]
     against = settings(external_advantage="both", ratio_denominator="sampler")
     assert torch.equal(step_gradient(claim, against)[0], both)
+
+
+def test_what_is_lost_counts_by_how_much_was_wanted() -> None:
+    advantages, pushes = torch.tensor([3.0, 1.0, -1.0, -4.0]), torch.tensor([0.0, 0.5, 0.0, 0.1])
+    found = lost_advantages(advantages, pushes)
+    assert found == {"advantage_lost/positive": 0.75, "advantage_lost/negative": pytest.approx(0.2)}
+    assert lost_advantages(advantages[:2], pushes[:2]).keys() == {"advantage_lost/positive"}
 
 
 def test_what_a_mask_drops_is_lost_too() -> None:
