@@ -48,7 +48,7 @@ def tried_rates(rows: Sequence[Row], method: Method, rates: Sequence[float]) -> 
 
 def render(rows: Sequence[Row]) -> dict[str, str]:
     """The page's blocks; links to files only where these are."""
-    made = {
+    made: Mapping[str, Callable[[], str]] = {
         "state": lambda: f"Over the seeds {', '.join(str(row['seed']) for row in rows)}.",
         "methods": lambda: _methods(rows),
         "judges": lambda: _judges(rows),
