@@ -79,7 +79,7 @@ def write(name: str, lines: Iterable[str]) -> None:
 
 
 def main() -> None:
-    """Write all six."""
+    """Write all of them."""
     FOLDER.mkdir(exist_ok=True)
     every = compiled("pyproject.toml", "--extra", "dev")
     every = {name: lines for name, lines in every.items() if name not in LEFT_OUT}
@@ -88,6 +88,11 @@ def main() -> None:
     # Not every machine can build it, and the rest does without.
     more = compiled("pyproject.toml", "--extra", "dev", "--extra", "libp2p")
     write("libp2p.txt", (more[name] for name in more if name not in (*every, *LEFT_OUT)))
+    # Without what developers need: what a container has.
+    node = (
+        compiled("pyproject.toml", "--extra", "hivemind", "--extra", "lora").keys() & every.keys()
+    )
+    write("node.txt", (every[name] for name in sorted(node) if not of_cuda(name)))
     version = every["torch"].split()[0].removeprefix("torch==")
     write("torch-cpu.txt", [f"torch=={version}+cpu --hash=sha256:{TORCH_CPU}\n"])
     write("cuda.txt", (lines for name, lines in every.items() if of_cuda(name)))

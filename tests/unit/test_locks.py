@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from tests.auditing import judged, main, unreachable
 from tests.locking import TORCH_CPU, entries, normal, of_cuda
 
-NAMES = ("building", "torch-cpu", "packages", "cuda", "models", "libp2p")
+NAMES = ("building", "torch-cpu", "packages", "node", "cuda", "models", "libp2p")
 ROOT = Path(__file__).parent.parent.parent
 LOCKS = {path.name: entries(path.read_text("utf-8")) for path in (ROOT / "locks").glob("*.txt")}
 PINS = {
@@ -30,7 +30,7 @@ def version(lines: str) -> str:
     return found[1]
 
 
-def test_there_are_six_locks_and_each_entry_has_hashes() -> None:
+def test_there_are_seven_locks_and_each_entry_has_hashes() -> None:
     assert set(LOCKS) == {f"{name}.txt" for name in NAMES}
     for lock in LOCKS.values():
         for name, lines in lock.items():
@@ -60,6 +60,15 @@ def test_the_second_transport_is_locked_apart_beside_what_the_rest_needs() -> No
         need = Requirement(text)
         assert need.specifier.contains(version(everything[normal(need.name)])), text
     assert not {"libp2p", "fastecdsa", "trio"} & set(LOCKS["packages.txt"])
+
+
+def test_a_container_gets_what_the_project_needs_and_nothing_of_its_developers() -> None:
+    node, every = LOCKS["node.txt"], LOCKS["packages.txt"]
+    extras = PROJECT["optional-dependencies"]
+    wanted = [*PROJECT["dependencies"], *extras["hivemind"], *extras["lora"]]
+    assert {normal(Requirement(each).name) for each in wanted} <= set(node)
+    assert all(every[name] == lines for name, lines in node.items())
+    assert not {"pytest", "mypy", "ruff", "torchrl", "trl"} & set(node)
 
 
 def test_torch_without_cuda_is_locked_and_cuda_is_apart() -> None:
