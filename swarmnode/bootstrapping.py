@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-import psutil
 import structlog
 import uvloop
 
@@ -28,6 +27,7 @@ from swarmnode.network.remote import RemoteTransport
 from swarmnode.observe import status as shown
 from swarmnode.observe.facts import Facts
 from swarmnode.observe.health import warnings
+from swarmnode.observe.machine import MachineStatus, ProcessStatus
 from swarmnode.observe.tracking import Lasting
 from swarmnode.publish import Identity
 from swarmnode.service import ServiceManager
@@ -73,7 +73,7 @@ async def _live(
             log_folder=home.log,
         )
         stack.push_async_callback(transport.close)
-        documents = _documents(transport, identity, swarm, clock)
+        documents = _documents(transport, home, identity, swarm, clock)
         server = await StatusServer.start(home.status_socket, documents)
         stack.push_async_callback(server.close)
         await transport.start()
@@ -95,7 +95,7 @@ async def _live(
 
 
 def _documents(
-    transport: RemoteTransport, identity: Identity, swarm: SwarmFile, clock: SystemClock
+    transport: RemoteTransport, home: Home, identity: Identity, swarm: SwarmFile, clock: SystemClock
 ) -> Documents:
     started, state = clock.now(), Lasting()
 
@@ -119,7 +119,8 @@ def _documents(
                 id=swarm.swarm_id.hex(), name=swarm.rules.name, private=swarm.private
             ),
             network=network,
-            processes=(_this_process(),),
+            processes=(ProcessStatus.of("daemon", os.getpid(), 0),),
+            machine=MachineStatus.of(home.path),
             warnings=tuple(warnings(facts)),
         ).as_json()
 
@@ -137,11 +138,6 @@ def _documents(
         return WhyDocument(peer=status.peer, lines=lines).model_dump(mode="json")
 
     return Documents(status=status, peers=peers, rollouts=rollouts, why=why)
-
-
-def _this_process() -> shown.ProcessStatus:
-    memory = psutil.Process().memory_info().rss
-    return shown.ProcessStatus(name="daemon", process_id=os.getpid(), memory_bytes=memory)
 
 
 def _read(path: Path) -> Sequence[str]:

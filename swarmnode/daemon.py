@@ -8,6 +8,7 @@ policy host by its keeper, a generator by its loop.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
 
@@ -28,6 +29,7 @@ from swarmnode.observe.status import Phase
 from swarmnode.outfit import Plan, ordered_policy, remote_policy
 from swarmnode.rewards.client import Scorer
 from swarmnode.service import ServiceManager, keep_telling
+from swarmnode.showing import show
 from swarmnode.splitting import generator_children
 from swarmnode.stopping import Stopping
 from swarmnode.store.store import Store
@@ -37,18 +39,19 @@ from swarmnode.vitals import Around, Vitals
 log = structlog.get_logger()
 
 
-def run(plan: Plan) -> None:
+def run(plan: Plan, say: Callable[[str], None]) -> None:
     """Run the node until it is told to stop, or has gone through its rounds.
 
+    `say` is told a line for the user: where the dashboard is.
     Raises ChildError where a child doesn't start or what was learned can't be saved, StoreError
     and OSError for a home that cannot be used.
     """
     raise_open_files()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_live(plan))
+        runner.run(_live(plan, say))
 
 
-async def _live(plan: Plan) -> None:
+async def _live(plan: Plan, say: Callable[[str], None]) -> None:
     stopping = Stopping(
         plan.settings.daemon.grace_seconds,
         "stopping: the round is finished, then a checkpoint is written",
@@ -98,6 +101,9 @@ async def _live(plan: Plan) -> None:
         except SocketError as error:
             # Nobody needs a status to train.
             log.error("no status", why=str(error))
+        shown_at = await show(stack, plan.settings, home, vitals, memories, transport, clock)
+        if shown_at:
+            say(f"dashboard  {shown_at}")
         scorer = Scorer(scoring, plan.settings.rewards)
         policy = remote_policy(plan, host, clock)
         vitals.keeper = PolicyKeeper(

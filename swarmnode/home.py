@@ -115,6 +115,11 @@ class Home:
         """Where a running node answers `swarmnode status`."""
         return self.path / "status.sock"
 
+    @property
+    def dashboard_secret(self) -> Path:
+        """What the address of the dashboard must hold; 0600."""
+        return self.path / "dashboard-secret"
+
     def make(self) -> None:
         """Make the folders, for this user alone; those that are there stay as they are.
 

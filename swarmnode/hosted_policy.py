@@ -222,6 +222,7 @@ class HostedPolicy:
             release_memory(self._policy.device)
         self._policy.version = self._trainer.steps
         treated = iter(report.treatments)
+        worth = iter(report.advantages)
         too_long = Treatment(OUT, "longer than max_new_tokens in our tokens")
         treatments = [next(treated) if fitting else too_long for fitting in fits]
         return {
@@ -232,6 +233,7 @@ class HostedPolicy:
                 "groups/too_long": float(fits.count(False)),
             },
             "treatments": [[one.level, one.why] for one in treatments],
+            "advantages": [list(next(worth)) if fitting else [] for fitting in fits],
         }
 
     def _paid(

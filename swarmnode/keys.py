@@ -15,6 +15,7 @@ from time import gmtime, strftime
 HEADER = "# The private key of a swarmnode identity: whoever has it is you. Keep it to yourself."
 
 _KEY_BYTES = 32
+_PEER_ID_CHARACTERS = 52
 _MOST_FILE_BYTES = 4096
 _PUBLIC_KEY_PROTOBUF = bytes.fromhex("08011220")
 """Key type Ed25519 (field 1 = 1), then 32 bytes (field 2)."""
@@ -38,6 +39,21 @@ def _base58(data: bytes) -> str:
         text = _BASE58[digit] + text
     zeros = len(data) - len(data.lstrip(b"\0"))
     return _BASE58[0] * zeros + text
+
+
+def public_key_of_peer(peer_id: str) -> bytes:
+    """The inverse of `peer_id_of`; empty for what is no peer id of such a key."""
+    number = 0
+    if len(peer_id) != _PEER_ID_CHARACTERS:
+        return b""
+    for character in peer_id:
+        digit = _BASE58.find(character)
+        if digit < 0:
+            return b""
+        number = number * 58 + digit
+    data = number.to_bytes(_PEER_ID_CHARACTERS, "big")
+    public_key = data[-_KEY_BYTES:]
+    return public_key if peer_id_of(public_key) == peer_id else b""
 
 
 def write_key(path: Path, private_key: bytes) -> None:

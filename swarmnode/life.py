@@ -39,6 +39,9 @@ from swarmnode.vitals import Vitals
 
 HEALTH_SECONDS = 2.0
 MOST_SECONDS_AFTER_FAILURE = 30.0
+RECENT_ROUNDS = 300
+OLDER_ROUNDS = 300
+"""Of the rounds of earlier lives, as many as are shown."""
 
 log = structlog.get_logger()
 
@@ -97,7 +100,7 @@ class Life:
             self._notices(),
             max((one.number for one in stored), default=0),
         )
-        self._node = self._vitals.node = build_node(settings, policy, around)
+        self._node = self._vitals.node = build_node(settings, policy, around, self._vitals.learned)
         self._split = self._vitals.split = split_of(
             self._plan, self._node, self._generators, scorer, self._clock
         )
@@ -111,6 +114,7 @@ class Life:
         self._saved_number = -1 if saved is None else round_of(saved)
         if self._split is not None:
             await self._split.begin(self._number, saved, stored[0].report if stored else None)
+        await self._recall()
         if not stored:
             await self._examine_start()
         if saved is None and settings.guard_rails.action == "roll_back":
@@ -122,7 +126,7 @@ class Life:
         nothing, now = TaskRewards({}), self._clock.now()
         report = self._node.examined(RoundReport(0, 0, now, nothing, nothing), evaluation)
         self._vitals.evaluation = evaluation
-        self._store.record_round(0, now, report_as_json(report))
+        self._record(report, now)
         log.info("start", held_out=round(evaluation.held_out.mean, 3))
 
     def _notices(self) -> Notices:
@@ -228,11 +232,24 @@ class Life:
         now = self._clock.now()
         report = self._node.with_traffic(report)
         self._vitals.ended(report, now - started, now)
-        self._store.record_round(report.round, now, report_as_json(report))
+        self._record(report, now)
         log.info("round", **report_in_short(report, now - started, alone=self._plan.solo))
         if not self._plan.solo or self._plan.settings.training.local_correction:
             for entries in trained_in_short(report):
                 log.info("trained", groups=entries)
+
+    async def _recall(self) -> None:
+        """What earlier lives have gone through, for whoever is shown it."""
+        settings = self._plan.settings
+        if settings.dashboard.enabled:
+            every = settings.evaluation.every_rounds
+            for each in await self._store.history(RECENT_ROUNDS, OLDER_ROUNDS, every):
+                self._vitals.history.add(each.report, each.ended)
+
+    def _record(self, report: RoundReport, ended: float) -> None:
+        values = report_as_json(report)
+        self._store.record_round(report.round, ended, values)
+        self._vitals.history.add(values, ended)
 
     async def _failed(self, error: ChildError, stopping: Stopping) -> None:
         self._vitals.failed(str(error))

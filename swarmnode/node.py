@@ -22,7 +22,7 @@ from swarmnode.policy.client import RemotePolicy
 from swarmnode.publish import Identity, Numbers, Published, Publisher
 from swarmnode.rewards.budget import ScorerBudget
 from swarmnode.rewards.client import Scorer
-from swarmnode.round import Parts
+from swarmnode.round import Learned, Parts, unheard
 from swarmnode.scheduling.tasks import NodeScheduler, task_scheduler
 from swarmnode.scored import NodeRewards
 from swarmnode.selection.admission import AdmissionRules, Reason
@@ -137,7 +137,9 @@ class Node:
         return replace(report, dropped=dict(dropped), metrics={**report.metrics, **traffic})
 
 
-def build_node(settings: Settings, policy: RemotePolicy, around: Surroundings) -> Node:
+def build_node(
+    settings: Settings, policy: RemotePolicy, around: Surroundings, learned: Learned = unheard
+) -> Node:
     """Put a node together. Raises UnknownFilter, UnusableScheduler."""
     selection = settings.selection
     source = selection.external_source
@@ -179,6 +181,7 @@ def build_node(settings: Settings, policy: RemotePolicy, around: Surroundings) -
         clock=around.clock,
         rng=random.Random(f"{around.seed}/node/{around.number}"),
         steered=_steered(settings, scheduler),
+        learned=learned,
     )
     return Node(
         parts, policy, publisher, incoming, rewards, guard_rails, scheduler, around.transport

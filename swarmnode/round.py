@@ -80,6 +80,14 @@ class GuardRails(Protocol):
         """Take in what the step said, None if there was none; returns metrics."""
 
 
+Learned = Callable[[Sequence[Scored], Trained], None]
+"""Is told of each step: the groups that it was given, and what it made of them."""
+
+
+def unheard(groups: Sequence[Scored], trained: Trained) -> None:
+    """Nobody is told."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What a node's rounds work with."""
@@ -100,6 +108,7 @@ class Parts:
     rng: random.Random
     steered: Steered | None = None
     """The filter as the scheduler's shares steer it; None: they don't."""
+    learned: Learned = unheard
 
 
 async def run_round(
@@ -139,6 +148,7 @@ async def learn(node: Parts, number: int, local: Sequence[Scored]) -> RoundRepor
     trained = None
     if permitted is not None:
         trained = await node.policy.train(permitted, () if external else mix.external)
+        node.learned(permitted, trained)
     told = None if trained is None else trained.metrics
     scheduled = await node.scheduler.update(local)
     return RoundReport(

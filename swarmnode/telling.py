@@ -19,6 +19,7 @@ from swarmnode.api.status import Documents
 from swarmnode.clock import Clock
 from swarmnode.memories import Memories
 from swarmnode.network.transport import Transport
+from swarmnode.observe.status import StatusDocument
 from swarmnode.prefixes import EXEMPT
 from swarmnode.selection.quality import Shares
 from swarmnode.store.store import Store
@@ -43,17 +44,10 @@ def documents_of(
     """The four documents."""
 
     async def status() -> object:
-        vitals.heard(await transport.health(), clock.now())
-        return vitals.document(clock.now()).as_json()
+        return (await status_of(vitals, transport, clock)).as_json()
 
     async def peers() -> object:
-        near = {str(peer["peer_id"]): peer for peer in await transport.peers()}
-        now = clock.now()
-        known = dict.fromkeys((*near, *memories.standing.peers(now)))
-        document = PeersDocument(
-            peers=tuple(_peer(near.get(name, {"peer_id": name}), memories, now) for name in known)
-        )
-        return document.model_dump(mode="json")
+        return (await peers_of(memories, transport, clock)).model_dump(mode="json")
 
     async def rollouts(count: int) -> object:
         bundles = await store.bundles(count)
@@ -73,6 +67,24 @@ def documents_of(
         return WhyDocument(peer=name, lines=lines).model_dump(mode="json")
 
     return Documents(status=status, peers=peers, rollouts=rollouts, why=why)
+
+
+async def status_of(vitals: Vitals, transport: ConnectedTransport, clock: Clock) -> StatusDocument:
+    """What the node tells of itself now."""
+    vitals.heard(await transport.health(), clock.now())
+    return vitals.document(clock.now())
+
+
+async def peers_of(
+    memories: Memories, transport: ConnectedTransport, clock: Clock
+) -> PeersDocument:
+    """Whom it knows now: those that are connected, and those that something is known of."""
+    near = {str(peer["peer_id"]): peer for peer in await transport.peers()}
+    now = clock.now()
+    known = dict.fromkeys((*near, *memories.standing.peers(now)))
+    return PeersDocument(
+        peers=tuple(_peer(near.get(name, {"peer_id": name}), memories, now) for name in known)
+    )
 
 
 def near_peer(near: Mapping[str, Any]) -> PeerStatus:

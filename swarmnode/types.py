@@ -122,6 +122,8 @@ class Trained:
     """Under the names of docs/metrics.md."""
     groups: Sequence[TrainedGroup] = ()
     """Every group that the step was given, in its order."""
+    advantages: Sequence[Sequence[float]] = ()
+    """Likewise, of its completions; empty for a group that was left out beforehand."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,11 @@ Gathers nothing itself and judges nothing: swarmnode.observe says what is worth 
 from __future__ import annotations
 
 import os
-import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import psutil
 
 from swarmnode import __version__
 from swarmnode.config.settings import Settings
@@ -23,6 +20,9 @@ from swarmnode.observe import status as shown
 from swarmnode.observe.facts import Facts
 from swarmnode.observe.guard_warnings import alarms_of
 from swarmnode.observe.health import warnings
+from swarmnode.observe.history import History
+from swarmnode.observe.machine import MachineStatus, ProcessStatus, children_of
+from swarmnode.observe.shown_groups import ShownGroup, shown_groups
 from swarmnode.observe.tracking import LastHour, Lasting
 from swarmnode.process import Child
 from swarmnode.publish import Identity
@@ -30,7 +30,7 @@ from swarmnode.rewards.common_answers import EXCESS_SEEN
 from swarmnode.split.loops import Split
 from swarmnode.split.status import split_status
 from swarmnode.store.store import Store
-from swarmnode.types import Evaluation, RoundReport, TaskRewards
+from swarmnode.types import Evaluation, RoundReport, Scored, TaskRewards, Trained
 
 _EXCESS = "answers/common_excess/"
 
@@ -79,6 +79,11 @@ class Vitals:
     duplicate_instance: str = ""
     """Of a node that was there before us and publishes with our key, as hex."""
     dropped: Counter[str] = field(default_factory=Counter)
+    history: History = field(default_factory=History)
+    groups: Sequence[ShownGroup] = ()
+    """Some of those that the last step was given."""
+    dashboard: str = ""
+    """Where the page is served; empty where none is."""
     _state: Lasting = field(default_factory=Lasting)
     _admitted: Lasting = field(default_factory=Lasting)
     _restarts: dict[str, LastHour] = field(default_factory=dict)
@@ -98,6 +103,10 @@ class Vitals:
         live = report.metrics["mix/local_live_groups"] + report.metrics["mix/external_live_groups"]
         self.rounds_without_live_group = 0 if live else self.rounds_without_live_group + 1
 
+    def learned(self, groups: Sequence[Scored], trained: Trained) -> None:
+        """A step has been taken."""
+        self.groups = shown_groups(self.round_number, groups, trained)
+
     def failed(self, why: str) -> None:
         """A round has failed."""
         self.training_failures += 1
@@ -106,7 +115,7 @@ class Vitals:
     def facts(self, now: float) -> Facts:
         """What warnings are made from."""
         settings = self.around.settings
-        memory = psutil.virtual_memory()
+        machine = MachineStatus.of(self.around.home)
         keeper = self.keeper
         saved = self._checkpoint()
         kills = self.dropped["scorer_killed"] + self._metric("unscored/scorer_killed")
@@ -124,7 +133,7 @@ class Vitals:
             fallback_deviations=self._metric("fallback/deviations"),
             log_prob_gate_enforced=settings.selection.log_prob_gate.action == "enforce",
             shares=settings.rounds.share != "none",
-            open_addresses=settings.network.open_addresses if self.around.swarm_name else (),
+            open_addresses=self._open_addresses,
             clock_skew_seconds=settings.selection.clock_skew_seconds,
             duplicate_instance=self.duplicate_instance,
             restarts_last_hour={
@@ -146,11 +155,17 @@ class Vitals:
             checkpoint_failures=keeper.failures if keeper else 0,
             checkpoint_error=keeper.problem if keeper else "",
             store_problem=self.around.store.problem,
-            disk_free_bytes=shutil.disk_usage(self.around.home).free,
-            memory_available_bytes=memory.available,
-            memory_total_bytes=memory.total,
+            disk_free_bytes=machine.disk_free_bytes,
+            memory_available_bytes=machine.memory_available_bytes,
+            memory_total_bytes=machine.memory_total_bytes,
         )
         return self._network(now).told_in(told)
+
+    @property
+    def _open_addresses(self) -> tuple[str, ...]:
+        settings = self.around.settings
+        open_to_peers = settings.network.open_addresses if self.around.swarm_name else ()
+        return open_to_peers + settings.dashboard.open_addresses
 
     def document(self, now: float) -> shown.StatusDocument:
         """The status document."""
@@ -189,6 +204,8 @@ class Vitals:
             dropped=dict(self.dropped),
             split=split_status(self.split, now) if self.split else None,
             processes=self._processes(),
+            machine=MachineStatus.of(around.home),
+            dashboard=self.dashboard,
             checkpoint=self._checkpoint(),
             warnings=tuple(warnings(self.facts(now))),
         )
@@ -226,7 +243,7 @@ class Vitals:
             bytes=newest.size,
         )
 
-    def _processes(self) -> tuple[shown.ProcessStatus, ...]:
+    def _processes(self) -> tuple[ProcessStatus, ...]:
         known: list[tuple[str, int | None, int]] = [("daemon", os.getpid(), 0)]
         known += [
             (name, child.process_id, max(0, child.starts - 1))
@@ -234,13 +251,8 @@ class Vitals:
         ]
         if (network := self.around.network_process()) is not None:
             known.append(("network", network, self.health.get("restarts", 0)))
-            known += [("p2pd", child, 0) for child in _children_of(network)]
-        return tuple(
-            shown.ProcessStatus(
-                name=name, process_id=pid, memory_bytes=_resident(pid), restarts=restarts
-            )
-            for name, pid, restarts in known
-        )
+            known += [("p2pd", child, 0) for child in children_of(network)]
+        return tuple(ProcessStatus.of(*each) for each in known)
 
     def _starts(self) -> dict[str, int]:
         starts = {name: child.starts for name, child in self.around.children.items()}
@@ -280,20 +292,3 @@ def _mix(settings: Settings, report: RoundReport) -> shown.Mix:
         external_token_share=metrics["mix/external_token_share"],
         peers_are="fallback" if metrics["fallback/active"] else settings.policy.external,
     )
-
-
-def _children_of(process_id: int) -> Sequence[int]:
-    try:
-        return [child.pid for child in psutil.Process(process_id).children()]
-    except psutil.Error:
-        return ()
-
-
-def _resident(process_id: int | None) -> int:
-    """Bytes that a process holds in memory; 0 when it is not there."""
-    if process_id is None:
-        return 0
-    try:
-        return int(psutil.Process(process_id).memory_info().rss)
-    except psutil.Error:
-        return 0

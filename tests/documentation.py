@@ -10,9 +10,8 @@ from swarmnode.config.settings import Settings, describe
 from swarmnode.observe.facts import Severity
 from swarmnode.observe.health import health_table
 from swarmnode.observe.metrics import DROPPED, METRICS
+from swarmnode.observe.training_metrics import CHANNEL_METRICS, TRAINING_METRICS
 from swarmnode.selection.admission import Reason
-from swarmnode.training import CHANNEL_METRICS
-from swarmnode.training import METRICS as TRAINING_METRICS
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -31,6 +30,8 @@ Every line of `rounds.jsonl` is one node's round: the rewards by task, `metrics`
 and `dropped`, which counts what was dropped since the round before, by reason. Round 0 is the
 evaluation before the first round. Rewards are successes: 1 where the verifier's score is at least
 0.99. Each is computed per task and then averaged over tasks with equal weights.
+
+The [dashboard](dashboard.md) shows most of it, and serves all of it to Prometheus.
 
 This page is made from the code by `make docs`.
 """

@@ -60,6 +60,12 @@ def run(
         int | None,
         typer.Option(help="With --solo: random seed, so that a new run can be the same.", min=0),
     ] = None,
+    dashboard: Annotated[
+        bool | None,
+        typer.Option(
+            "--dashboard/--no-dashboard", help="Serve a page to this machine's browsers, or don't."
+        ),
+    ] = None,
     assignment: Assignments = None,
     config: Config = None,
 ) -> None:
@@ -89,6 +95,7 @@ def run(
         "tasks.level": level,
         "policy.model": model,
         "policy.mode": mode,
+        "dashboard.enabled": dashboard,
         **(mix_flags(parse_mix(mix)) if mix else {}),
         # Nobody is there to share with.
         "rounds.share": "none" if solo else None,
@@ -162,7 +169,7 @@ def _run(
     logging = start_logging(home.log, "daemon", terminal=sys.stderr)
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        live(plan)
+        live(plan, _say)
     except ChildRefused as error:
         raise Mistake(str(error), Exit.CONFIG) from error
     except (ChildError, StoreError) as error:
@@ -192,6 +199,11 @@ def _greet(plan: Plan) -> None:
         f"{opens}"
         f"Another terminal shows what it does: {prefix}swarmnode status. Ctrl-C ends it in order.\n"
     )
+    sys.stdout.flush()
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 

@@ -15,6 +15,8 @@ from swarmnode.cli.running import asked, this_home
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from swarmnode.home import Home
+
 WATCH_SECONDS = 1.0
 
 
@@ -30,21 +32,22 @@ def status(
     """
     home = this_home()
     if not watch:
-        _show(asked(home, "status"), as_json=as_json)
+        _show(home, asked(home, "status"), as_json=as_json)
     elif as_json or not sys.stdout.isatty():
         while True:
-            _show(asked(home, "status"), as_json=as_json, one_line=True)
+            _show(home, asked(home, "status"), as_json=as_json, one_line=True)
             time.sleep(WATCH_SECONDS)
     else:
         from rich.live import Live
 
-        with Live(_screen(asked(home, "status")), screen=True, auto_refresh=False) as live:
+        first = _screen(home, asked(home, "status"))
+        with Live(first, screen=True, auto_refresh=False) as live:
             while True:
                 time.sleep(WATCH_SECONDS)
-                live.update(_screen(asked(home, "status")), refresh=True)
+                live.update(_screen(home, asked(home, "status")), refresh=True)
 
 
-def _show(document: Any, *, as_json: bool, one_line: bool = False) -> None:
+def _show(home: Home, document: Any, *, as_json: bool, one_line: bool = False) -> None:
     if as_json:
         # ASCII alone: a peer's text reaches no terminal raw.
         sys.stdout.write(json.dumps(document, indent=None if one_line else 2) + "\n")
@@ -55,16 +58,19 @@ def _show(document: Any, *, as_json: bool, one_line: bool = False) -> None:
     else:
         from rich.console import Console
 
-        Console(file=sys.stdout, highlight=False).print(_screen(document))
+        Console(file=sys.stdout, highlight=False).print(_screen(home, document))
     sys.stdout.flush()
 
 
-def _screen(document: Any) -> RenderableType:
+def _screen(home: Home, document: Any) -> RenderableType:
+    from swarmnode.api.secret import address_of, read_secret
     from swarmnode.cli.status_screen import screen
     from swarmnode.observe.status import StatusDocument, StatusError
 
     try:
-        return screen(StatusDocument.from_json(document))
+        status = StatusDocument.from_json(document)
+        secret = read_secret(home.dashboard_secret)
+        return screen(status, address_of(status.dashboard, secret) if status.dashboard else "")
     except StatusError as error:
         raise Mistake(
             f"{error}; the node may be of another version: try --json", Exit.FAILURE

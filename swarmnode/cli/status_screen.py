@@ -24,12 +24,12 @@ _PEERS_ARE = {
 _COLOURS = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 
 
-def screen(status: StatusDocument) -> RenderableType:
-    """What `swarmnode status` shows."""
+def screen(status: StatusDocument, dashboard: str = "") -> RenderableType:
+    """What `swarmnode status` shows; `dashboard` is the page's whole address, if there is one."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, value in _lines(status):
+    for name, value in _lines(status, dashboard):
         table.add_row(name, Text(plain(value)))
     parts: list[RenderableType] = [Text(plain(status.summary), style="bold"), "", table]
     if status.warnings:
@@ -37,9 +37,11 @@ def screen(status: StatusDocument) -> RenderableType:
     return Group(*parts)
 
 
-def _lines(status: StatusDocument) -> Iterator[tuple[str, str]]:
+def _lines(status: StatusDocument, dashboard: str) -> Iterator[tuple[str, str]]:
     node, swarm = status.node, status.swarm
     yield "node", f"{node.peer_id or node.public_key}, up for {lasting(status.uptime_seconds)}"
+    if dashboard:
+        yield "dashboard", dashboard
     yield "version", f"swarmnode {status.version}" + (f", model {node.model}" if node.model else "")
     if swarm is not None:
         kind = "private swarm" if swarm.private else "swarm"

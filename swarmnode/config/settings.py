@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError, model_validator
 
 from swarmnode.config.base import Section
 from swarmnode.config.daemon import Daemon
+from swarmnode.config.dashboard import Dashboard
 from swarmnode.config.guard_rails import GuardRails
 from swarmnode.config.network import Network
 from swarmnode.config.policy import PolicySettings
@@ -61,6 +62,8 @@ class Settings(Section):
     """A node on a real network."""
     daemon: Daemon = Daemon()
     """A node that runs for days."""
+    dashboard: Dashboard = Dashboard()
+    """The page of a running node ([dashboard](dashboard.md))."""
     evaluation: Evaluation = Evaluation()
     """Held-out success."""
     pretraining: Pretraining = Pretraining()

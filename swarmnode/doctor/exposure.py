@@ -80,7 +80,8 @@ def _listening(exposure: Exposure) -> Check:
     if exposure.asked:
         fix = "--listen or --lan asked for this; leave them out to stay on this machine."
         return Check(name, Result.WARNING, listeners, fix)
-    return Check(name, Result.FAILED, listeners, "Nobody asked for this: end the node; report it.")
+    fix = "Unless dashboard.address asked for it nobody did: end the node; report it."
+    return Check(name, Result.FAILED, listeners, fix)
 
 
 def _switched(exposure: Exposure) -> Check:

@@ -12,7 +12,7 @@ _ALARM = "guard/alarm/"
 LOOK = "Look at the answers with `swarmnode rollouts --outgoing`"
 
 
-class _Words(NamedTuple):
+class RailWords(NamedTuple):
     """A guard-rail in words; its code is guard- and its name."""
 
     name: str
@@ -22,67 +22,67 @@ class _Words(NamedTuple):
     fix: str
 
 
-_WORDS = (
-    _Words(
+RAIL_WORDS = (
+    RailWords(
         "repetition",
         "Answers repeat themselves",
         "Share of four-token sequences that an answer has said before",
         f"{LOOK}; a penalty is `rewards.channels.repetition.weight`. If they are no answers any "
         "more, go back to an earlier checkpoint and lower `training.learning_rate`.",
     ),
-    _Words(
+    RailWords(
         "distinct",
         "All questions get the same answer",
         "Share of different two-token sequences in answers to different questions",
         f"{LOOK}; something is rewarded whatever the question. Leave that task out, or go back to "
         "an earlier checkpoint.",
     ),
-    _Words(
+    RailWords(
         "compression",
         "Answers say little in many words",
         "Bytes of an answer over its compressed bytes",
         f"{LOOK}; a length that is wanted is set by `rewards.channels.length.weight`.",
     ),
-    _Words(
+    RailWords(
         "whitespace",
         "Answers lose their whitespace",
         "Share of whitespace in answers of one script",
         f"{LOOK}; a verifier that ignores whitespace pays for text without it. Keep "
         "`training.ratio_level` at `token`.",
     ),
-    _Words(
+    RailWords(
         "length",
         "Answers change their length",
         "Mean length of an answer in tokens",
         f"{LOOK}; if length is all that changes, set `rewards.channels.length.weight`.",
     ),
-    _Words(
+    RailWords(
         "truncated",
         "Answers are cut off",
         "Share of answers that were cut off",
         "Raise `policy.max_new_tokens`, or set `rewards.channels.overlong.weight`.",
     ),
-    _Words(
+    RailWords(
         "entropy",
         "Sampling has lost, or gained, its variety",
         "Entropy of sampling in nats",
         "If it falls, nothing new will be found: lower `training.learning_rate` or raise "
         "`training.clip_high`. If it rises, the policy comes apart: go back to a checkpoint.",
     ),
-    _Words(
+    RailWords(
         "kl",
         "The policy is far from its start",
         "Divergence from the reference in nats per token",
         "Raise `training.kl_weight`, or lower `training.learning_rate`.",
     ),
-    _Words(
+    RailWords(
         "reward_length",
         "Success goes with length",
         "Rank correlation of success with length among answers to one question",
         f"{LOOK}; a verifier may pay for length, or `policy.max_new_tokens` may cut off right "
         "answers.",
     ),
-    _Words(
+    RailWords(
         "clipped",
         "The clip holds back much of the step",
         "Share of trained tokens held back by the clip",
@@ -139,7 +139,7 @@ GUARD_WARNABLES: tuple[Warnable, ...] = (
             each.fix,
             f"`guard_rails.{each.name}` is passed, over a few rounds, and left its usual range",
         )
-        for each in _WORDS
+        for each in RAIL_WORDS
     ),
     Warnable(
         "guard-nonfinite",

@@ -20,8 +20,10 @@ Entries = list[dict[str, Any]]
 class LogReader:
     """The logs in a folder; the caller closes it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, most_bytes: int | None = None) -> None:
+        """Of each file so many bytes before its present end are read at most, if that is given."""
         self._folder = folder
+        self._most_bytes = most_bytes
         self._open: dict[Path, _Tail] = {}
 
     def last(self, count: int) -> Entries:
@@ -37,7 +39,7 @@ class LogReader:
         found: Entries = []
         for path in sorted(self._folder.glob(f"*{LOG_SUFFIX}")):
             if path not in self._open:
-                self._open[path] = _Tail(path)
+                self._open[path] = _Tail(path, self._most_bytes)
             found += self._open[path].new()
         return _in_order(found)
 
@@ -51,9 +53,12 @@ class LogReader:
 class _Tail:
     """One file from its beginning on, and the ones that take its place."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, most_bytes: int | None) -> None:
         self._path = path
         self._file: BinaryIO = path.open("rb")
+        if most_bytes is not None:
+            # The line that this falls into does not parse, and is left out.
+            self._file.seek(max(0, os.fstat(self._file.fileno()).st_size - most_bytes))
         self._partial = b""
 
     def new(self) -> Entries:

@@ -15,6 +15,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, ValidationError, computed_field
 
 from swarmnode.observe.facts import Facts, HealthWarning, NetworkState
+from swarmnode.observe.machine import MachineStatus, ProcessStatus
 from swarmnode.observe.part import Part
 from swarmnode.observe.split_status import SplitStatus
 from swarmnode.observe.words import counted, lasting, plain, trying_again
@@ -199,18 +200,6 @@ class NetworkStatus(Part):
         )
 
 
-class ProcessStatus(Part):
-    """A process of the node."""
-
-    name: str
-    """daemon, network, p2pd, policy, scorer, or generator-1 and so on."""
-    process_id: int | None
-    """None while it is not running."""
-    memory_bytes: int = 0
-    restarts: int = 0
-    """Since the start."""
-
-
 class CheckpointStatus(Part):
     """The newest complete checkpoint."""
 
@@ -247,6 +236,9 @@ class StatusDocument(Part):
     dropped: Mapping[str, int] = Field(default_factory=dict)
     """What was dropped of peers' since the start, by reason."""
     processes: tuple[ProcessStatus, ...] = ()
+    machine: MachineStatus | None = None
+    dashboard: str = ""
+    """Where the page is served, without the secret that opens it; empty where none is."""
     checkpoint: CheckpointStatus | None = None
     warnings: tuple[HealthWarning, ...] = ()
 

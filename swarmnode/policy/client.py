@@ -212,7 +212,8 @@ class RemotePolicy:
         )
         self.info = PolicyInfo(self.info.name, result["version"], self.info.tokenizer_fingerprint)
         treatments = zip(groups, result["treatments"], strict=True)
-        return Trained(result["metrics"], [self._trained(*each) for each in treatments])
+        trained = [self._trained(*each) for each in treatments]
+        return Trained(result["metrics"], trained, result["advantages"])
 
     async def publish_weights(self, version: int) -> Mapping[str, Any]:
         """Hand the weights as they are to those who sample with them, under a number.

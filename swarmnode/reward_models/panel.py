@@ -73,7 +73,7 @@ class Panel:
 
     @property
     def metrics(self) -> Mapping[str, float]:
-        """Of the last groups, under names of `training.CHANNEL_METRICS`."""
+        """Of the last groups, under names of `CHANNEL_METRICS`."""
         return dict(self._counts)
 
     def _judgements(

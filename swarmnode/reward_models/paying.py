@@ -55,7 +55,7 @@ class Paying:
 
     @property
     def metrics(self) -> Mapping[str, float]:
-        """Of the last groups, under names of `training.CHANNEL_METRICS`."""
+        """Of the last groups, under names of `CHANNEL_METRICS`."""
         return self._panel.metrics
 
 

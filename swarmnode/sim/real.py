@@ -95,7 +95,9 @@ def real_swarm(
 ) -> Iterator[Sequence[RealNode]]:
     """A bootstrap peer and the nodes, which end with the context at the latest."""
     out.mkdir(parents=True, exist_ok=True)
-    write_atomically(out / "settings.toml", as_toml(settings.model_dump(mode="json")))
+    # Nobody looks at so many pages.
+    values = settings.model_dump(mode="json") | {"dashboard": {"enabled": False}}
+    write_atomically(out / "settings.toml", as_toml(values))
     processes: list[subprocess.Popen[bytes]] = []
     try:
         home = Home(out / "bootstrap")

@@ -141,6 +141,13 @@ class Store:
         """The newest, newest first; unreadable rows are left out, here and below."""
         return await self._read(lambda connection: tables.select_rounds(connection, count), ())
 
+    async def history(self, recent: int, older: int, every: int) -> Sequence[StoredRound]:
+        """The newest `recent`, and about `older` of those before, oldest first; among these the
+        rounds whose number is a multiple of `every`, as far as the distance allows."""
+        return await self._read(
+            lambda connection: tables.select_history(connection, recent, older, every), ()
+        )
+
     async def bundles(self, count: int) -> Sequence[PublishedBundle]:
         """The newest, newest first."""
         return await self._read(lambda connection: tables.select_bundles(connection, count), ())

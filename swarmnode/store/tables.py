@@ -41,6 +41,27 @@ def select_rounds(connection: sqlite3.Connection, count: int) -> Sequence[Stored
     return list(_readable(rows, lambda number, ended, text: StoredRound(number, ended, _map(text))))
 
 
+def select_history(
+    connection: sqlite3.Connection, recent: int, older: int, every: int
+) -> Sequence[StoredRound]:
+    """The newest `recent` rounds, and of those before about `older` at equal distances, oldest
+    first.
+
+    The distance is a multiple of `every`, so that rounds whose numbers are one are among them.
+    """
+    (first, newest) = connection.execute("SELECT min(number), max(number) FROM rounds").fetchone()
+    if newest is None:
+        return []
+    border = newest - recent
+    step = every * max(1, -((border - first) // -(older * every)))
+    rows = connection.execute(
+        "SELECT number, ended, report FROM rounds WHERE id IN "
+        "(SELECT id FROM rounds WHERE number > ? OR number % ? = 0) ORDER BY id",
+        (border, step),
+    )
+    return list(_readable(rows, lambda number, ended, text: StoredRound(number, ended, _map(text))))
+
+
 def insert_bundle(bundle: PublishedBundle, limit_bytes: int) -> Job:
     """The newest stays even where it is larger than the limit."""
     head = (bundle.created, bundle.sequence, bundle.bundle_id, bundle.size)

@@ -5,12 +5,9 @@ rewards, and the model is whatever fits `TrainableModel`.
 """
 
 from swarmnode.training.groups import OUT, StepReport, TrainableModel, TrainingGroup, Treatment
-from swarmnode.training.metrics import CHANNEL_METRICS, METRICS
 from swarmnode.training.step import Trainer
 
 __all__ = [
-    "CHANNEL_METRICS",
-    "METRICS",
     "OUT",
     "StepReport",
     "TrainableModel",

@@ -83,7 +83,7 @@ class RoundAdvantages:
     live: Tensor
     """bool (groups,): what is trained on."""
     metrics: Mapping[str, float]
-    """By channel, under names of `training.METRICS`; empty with accuracy alone."""
+    """By channel, under names of `TRAINING_METRICS`; empty with accuracy alone."""
     spread: ChannelSpread
 
 

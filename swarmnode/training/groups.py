@@ -149,8 +149,10 @@ class StepReport:
     """What one call of `Trainer.step` did."""
 
     metrics: Mapping[str, float]
-    """Under the names of `training.METRICS`, all finite; a name is missing without a meaning."""
+    """Under the names of `TRAINING_METRICS`, all finite; a name is missing without a meaning."""
     stepped: bool
     """Whether the parameters were changed."""
     treatments: tuple[Treatment, ...] = ()
     """One for each group given, in their order."""
+    advantages: tuple[tuple[float, ...], ...] = ()
+    """Likewise, of its completions; empty for a group that was left out beforehand."""

@@ -119,7 +119,7 @@ class Gate:
         return None if limit is None else looked.share > limit
 
     def figures(self, looked: Sequence[Looked]) -> dict[str, float]:
-        """Counts by family, for the names in `training.METRICS`; empty without a limit."""
+        """Counts by family, for the names in `TRAINING_METRICS`; empty without a limit."""
         counts: Counter[str] = Counter()
         for each in looked:
             over = self.over(each)

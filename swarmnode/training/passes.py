@@ -76,7 +76,7 @@ class RoundPasses:
         self._reference: dict[int, Tensor] = {}
         self._vocabulary = 0
         self.counts: Counter[str] = Counter()
-        """Under names of `training.METRICS`."""
+        """Under names of `TRAINING_METRICS`."""
         self.dropped: set[int] = set()
         """Rows that were left out because they alone ran out of memory."""
         limit = settings.activation_limit_mib * 2**20

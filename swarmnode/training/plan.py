@@ -69,8 +69,10 @@ class Plan:
     rows: tuple[TrainedRow, ...]
     treatments: tuple[Treatment, ...]
     """One for each of the round's groups, in their order."""
+    advantages: tuple[tuple[float, ...], ...]
+    """Likewise, each completion's within its group; empty for a group left out beforehand."""
     counts: Mapping[str, float]
-    """Under names of `training.METRICS`."""
+    """Under names of `TRAINING_METRICS`."""
     channels: Mapping[str, float]
     """The channels' metrics, under such names too."""
     spread: ChannelSpread
@@ -90,6 +92,7 @@ def plan_round(
     off = settings.external_advantage == "off"
     places = [at for at, group in enumerate(groups) if not off or group.source == "local"]
     treatments = [Treatment(OUT, "external_advantage=off")] * len(groups)
+    advantages: list[tuple[float, ...]] = [()] * len(groups)
     groups = [groups[place] for place in places]
     worth = round_advantages(groups, settings, channel_weights, spread)
     counts: Counter[str] = Counter()
@@ -104,6 +107,8 @@ def plan_round(
         strict=True,
     ):
         counts[f"groups/{'live' if live else 'dead'}_{group.source}"] += 1
+        # The matrix of advantages is as wide as the widest group.
+        advantages[place] = tuple(values[: len(group.completions)])
         if not live:
             treatments[place] = Treatment(OUT, "all rewards equal")
             continue
@@ -123,7 +128,9 @@ def plan_round(
             counts[f"corrections/{row.level}"] += external
             rows.append(row)
     numbers = {name: float(count) for name, count in counts.items()}
-    return Plan(tuple(rows), tuple(treatments), numbers, worth.metrics, worth.spread)
+    return Plan(
+        tuple(rows), tuple(treatments), tuple(advantages), numbers, worth.metrics, worth.spread
+    )
 
 
 def _trained_completions(
@@ -146,7 +153,6 @@ def _trained_completions(
         if position in group.excluded:
             counts[f"completions/excluded_{group.source}"] += 1
             continue
-        # The matrix of advantages is as wide as the widest group.
         advantage = group_advantages[position]
         cut = settings.mask_truncated and group.truncated[position]
         worse = advantage <= 0.0 or (external and not credited[position])

@@ -126,7 +126,7 @@ class Trainer:
         treatments = list(plan.treatments)
         for row in passes.dropped:
             treatments[plan.rows[row].group] = Treatment(OUT, "out of memory")
-        return StepReport(metrics, stepped, tuple(treatments))
+        return StepReport(metrics, stepped, tuple(treatments), plan.advantages)
 
     def _look(
         self, groups: Sequence[TrainingGroup], rows: Sequence[TrainedRow]

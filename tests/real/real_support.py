@@ -49,6 +49,7 @@ QUICK = (
     "evaluation.questions_per_task=2",
     "evaluation.every_rounds=1000000",
     "selection.filter=uniform",
+    "dashboard.enabled=false",
 )
 """A policy that has learned next to nothing, and a filter that takes its groups all the same."""
 

@@ -29,6 +29,7 @@ from swarmnode.cli.status import status
 from swarmnode.observe.facts import Facts, HealthWarning, Severity
 from swarmnode.observe.health import warnings
 from swarmnode.observe.log import start_logging
+from swarmnode.observe.machine import ProcessStatus
 from swarmnode.observe.status import (
     BootstrapStatus,
     CheckpointStatus,
@@ -36,7 +37,6 @@ from swarmnode.observe.status import (
     NetworkStatus,
     NodeStatus,
     PoolStatus,
-    ProcessStatus,
     Reward,
     Rewards,
     RoundStatus,

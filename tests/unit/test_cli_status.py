@@ -14,6 +14,7 @@ from swarmnode.api.documents import (
     PeerStatus,
     RolloutsDocument,
 )
+from swarmnode.api.secret import load_or_draw_secret
 from swarmnode.observe.log_reading import LogReader
 from swarmnode.observe.status import (
     StatusDocument,
@@ -319,3 +320,36 @@ def test_a_reader_of_logs_finds_entries_that_were_set_aside(tmp_path: Path) -> N
         assert reader.new() == []
     finally:
         reader.close()
+
+
+def test_a_reader_of_the_ends_of_logs_leaves_out_the_line_that_it_begins_in(tmp_path: Path) -> None:
+    for number in range(200):
+        write_log(tmp_path, "daemon", f"entry {number}")
+    size = (tmp_path / "log" / "daemon.jsonl").stat().st_size
+    reader = LogReader(tmp_path / "log", size // 10)
+    try:
+        found = [entry["event"] for entry in reader.new()]
+        assert 10 <= len(found) <= 20
+        assert found == [f"entry {number}" for number in range(200 - len(found), 200)]
+        write_log(tmp_path, "daemon", "later")
+        assert [entry["event"] for entry in reader.new()] == ["later"]
+    finally:
+        reader.close()
+
+
+def test_status_has_the_whole_address_of_the_dashboard_and_json_no_secret(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secret = load_or_draw_secret(home / "dashboard-secret")
+    document = DOCUMENT.model_copy(update={"dashboard": "http://127.0.0.1:8470"})
+    with node(home, status=document.as_json()):
+        assert run(monkeypatch, "status") == 0
+        shown = capsys.readouterr().out
+        assert f"http://127.0.0.1:8470/{secret}/" in shown
+        assert run(monkeypatch, "status", "--json") == 0
+        told = capsys.readouterr().out
+    assert "http://127.0.0.1:8470" in told
+    assert secret not in told
+    with node(home):
+        assert run(monkeypatch, "status") == 0
+    assert "dashboard" not in capsys.readouterr().out

@@ -50,7 +50,11 @@ def commands() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
 
     def visit(path: str, command: object) -> None:
-        options = {name for each in getattr(command, "params", []) for name in each.opts}
+        options = {
+            name
+            for each in getattr(command, "params", [])
+            for name in (*each.opts, *each.secondary_opts)
+        }
         found[path] = options | {"--help"}
         for name, child in getattr(command, "commands", {}).items():
             visit(f"{path} {name}".strip(), child)

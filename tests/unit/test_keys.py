@@ -11,6 +11,7 @@ from swarmnode.keys import (
     KeyFileError,
     load_or_create_key,
     peer_id_of,
+    public_key_of_peer,
     read_key,
     replace_key,
     write_key,
@@ -87,3 +88,12 @@ def test_a_folder_that_is_not_there_gives_one_line(tmp_path: Path) -> None:
         write_key(tmp_path / "absent" / "key", PRIVATE)
     with pytest.raises(KeyFileError, match="cannot be read: No such file"):
         read_key(tmp_path / "key")
+
+
+def test_a_peer_id_leads_back_to_its_key_and_nothing_else_does() -> None:
+    key = bytes(range(32))
+    peer = peer_id_of(key)
+    assert public_key_of_peer(peer) == key
+    for wrong in ("", "12D3KooW", peer[:-1], f"{peer}1", f"{peer[:-1]}0", f"2{peer[1:]}",
+                  "z" * len(peer), "é" * len(peer), "1" * 10_000):  # fmt: skip
+        assert public_key_of_peer(wrong) == b""

@@ -103,7 +103,12 @@ class Host:
                 "dtype": "",
                 "judging_parameters": 0,
             },
-            "train": {"version": 1, "metrics": {}, "treatments": [["none", ""]]},
+            "train": {
+                "version": 1,
+                "metrics": {},
+                "treatments": [["none", ""]],
+                "advantages": [[]],
+            },
         }.get(method, [])
 
 

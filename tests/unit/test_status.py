@@ -10,6 +10,7 @@ import pytest
 
 from swarmnode.observe.facts import Facts
 from swarmnode.observe.health import warnings
+from swarmnode.observe.machine import ProcessStatus
 from swarmnode.observe.status import (
     BootstrapStatus,
     CheckpointStatus,
@@ -17,7 +18,6 @@ from swarmnode.observe.status import (
     NetworkStatus,
     NodeStatus,
     PoolStatus,
-    ProcessStatus,
     Reward,
     Rewards,
     RoundStatus,

@@ -488,3 +488,23 @@ def test_bundles_of_an_older_version_make_room_too(places: Places) -> None:
     store.record_bundle(replace(BUNDLE, sequence=4))
     assert [each.sequence for each in run(store.bundles(9))] == [4, 3, 2]
     assert store.close()
+
+
+def test_history_is_the_newest_rounds_and_evaluations_before_at_equal_distances(
+    store: Store,
+) -> None:
+    for number in range(1000):
+        store.record_round(number, float(number), {"round": number})
+    found = [each.number for each in run(store.history(recent=20, older=30, every=10))]
+    assert found[-20:] == list(range(980, 1000))
+    older = found[:-20]
+    assert len(older) in range(20, 35)
+    assert older == sorted(older)
+    assert all(number % 10 == 0 for number in older)
+    assert older[0] == 0
+    few = [each.number for each in run(store.history(recent=900, older=300, every=10))]
+    assert few == [*range(0, 100, 10), *range(100, 1000)]
+
+
+def test_an_empty_store_has_no_history(store: Store) -> None:
+    assert run(store.history(10, 10, 10)) == []

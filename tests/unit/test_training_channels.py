@@ -12,7 +12,8 @@ import scipy.stats
 import torch
 
 from swarmnode.config.training import Training
-from swarmnode.training import CHANNEL_METRICS, Trainer, TrainingGroup
+from swarmnode.observe.training_metrics import CHANNEL_METRICS
+from swarmnode.training import Trainer, TrainingGroup
 from swarmnode.training.advantages import EPSILON, advantages, group_advantages, reward_matrix
 from swarmnode.training.channels import (
     NEAR_CONSTANT,

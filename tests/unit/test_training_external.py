@@ -13,7 +13,8 @@ from torch import Tensor
 
 from swarmnode.config.external import LogProbGate
 from swarmnode.config.training import Training
-from swarmnode.training import METRICS, Trainer, TrainingGroup
+from swarmnode.observe.training_metrics import TRAINING_METRICS
+from swarmnode.training import Trainer, TrainingGroup
 from swarmnode.training.log_prob_gate import LEAST
 from swarmnode.training.plan import plan_round
 from tests.unit.training_support import (
@@ -175,7 +176,7 @@ def test_every_reported_metric_is_documented_and_every_documented_one_reported()
     trainer.load_state_dict({**trainer.state_dict(), **seen})
     unlike = dataclasses.replace(foreign[0], same_tokenizer=not foreign[0].same_tokenizer)
     metrics = trainer.step([*own, *foreign, unlike]).metrics
-    assert set(metrics) == set(METRICS)
+    assert set(metrics) == set(TRAINING_METRICS)
     assert metrics["sampling/sampling_logp_difference/max"] < 1e-4
 
 

@@ -39,3 +39,19 @@ def test_an_excluded_completion_leaves_the_loss_and_stays_in_the_baseline() -> N
     assert less.counts["completions/excluded_local"] == 2
     alone = plan_round([make_group(random.Random(0), (1.0, 0.0))], Training())
     assert alone.rows[0].completions[1].advantage != kept[0].advantage
+
+
+def test_every_completions_advantage_is_told_whether_or_not_it_is_trained_on() -> None:
+    rng = random.Random(0)
+    live, wider = make_group(rng, (1.0, 0.0)), make_group(rng, (1.0, 0.0, 0.0))
+    peer = replace(make_group(rng, (1.0, 0.0)), source="external")
+    dead = make_group(rng, (0.0, 0.0))
+    plan = plan_round([peer, live, dead, wider], Training())
+    assert list(map(len, plan.advantages)) == [2, 2, 2, 3]
+    assert plan.advantages[2] == (0.0, 0.0)
+    trained = {row.group: [one.advantage for one in row.completions] for row in plan.rows}
+    assert list(plan.advantages[1]) == trained[1]
+    # Of a peer's group successes alone are trained on.
+    assert trained[0] == [plan.advantages[0][0]]
+    off = plan_round([peer, live], Training(external_advantage="off"))
+    assert list(map(len, off.advantages)) == [0, 2]

@@ -1,0 +1,157 @@
+"""`make bench NAME=dashboard`: what the dashboard costs a training node, as shares side by side.
+
+One real node on its own trains as fast as it can. Stretches with one page open, which reads every
+event, take turns with stretches without; processor time is that of all of the node's processes.
+    page      what the daemon uses more of a processor with the page, over what all of the node uses
+    rounds    rounds a second with the page over those without
+    notes     what 100 rounds a second spend on being remembered and shown, over a second
+Medians over pairs of stretches. `--seconds` of a stretch, `--pairs` of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from swarmnode.api.secret import address_of, read_secret
+from swarmnode.observe.history import History
+from swarmnode.observe.shown_groups import shown_groups
+from swarmnode.sim.real import RealNode
+from swarmnode.types import Trained, TrainedGroup
+from tests.real.real_support import everybody, place, wait_for_rounds
+from tests.unit.dashboard_support import report
+from tests.unit.made import scored
+
+ROUNDS_A_SECOND = 100
+GROUPS = 8
+SETTLE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """What the node used in some seconds."""
+
+    daemon: float
+    """Processors, on average."""
+    node: float
+    rounds: float
+    """A second."""
+
+
+class Page:
+    """A page that reads all it is sent, until `close`."""
+
+    def __init__(self, address: str) -> None:
+        parts = urlsplit(address)
+        self._socket = socket.create_connection((parts.hostname or "", parts.port or 0), 30)
+        request = f"GET {parts.path}events HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n"
+        self._socket.sendall(request.encode())
+        self.received = 0
+        self._thread = threading.Thread(target=self._read)
+        self._thread.start()
+
+    def _read(self) -> None:
+        while chunk := self._socket.recv(1 << 16):
+            self.received += len(chunk)
+
+    def close(self) -> None:
+        """Leave."""
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._socket.close()
+
+
+def used(node: RealNode) -> tuple[float, float]:
+    """Processor seconds so far: of the daemon, and of all of the node's processes."""
+    times = [process.cpu_times() for process in everybody(node)]
+    seconds = [each.user + each.system for each in times]
+    return seconds[0], sum(seconds)
+
+
+def number_of(node: RealNode) -> int:
+    """The round that is going on."""
+    status = node.status()
+    assert status
+    assert status.round
+    return status.round.number
+
+
+def stretch(node: RealNode, seconds: float) -> Stretch:
+    """Look for so long."""
+    first, number, begun = used(node), number_of(node), time.monotonic()
+    time.sleep(seconds)
+    last, ended = used(node), time.monotonic() - begun
+    rounds = number_of(node) - number
+    return Stretch((last[0] - first[0]) / ended, (last[1] - first[1]) / ended, rounds / ended)
+
+
+def pair(node: RealNode, address: str, seconds: float) -> tuple[Stretch, Stretch, int]:
+    """Without and with a page, and the bytes that the page was sent."""
+    without = stretch(node, seconds)
+    page = Page(address)
+    time.sleep(SETTLE_SECONDS)
+    with_page = stretch(node, seconds)
+    page.close()
+    time.sleep(SETTLE_SECONDS)
+    return without, with_page, page.received
+
+
+def notes() -> float:
+    """Share of a second that ROUNDS_A_SECOND rounds spend on being remembered and shown."""
+    groups = [scored([1.0] + [0.0] * 7, index=n, source="local") for n in range(GROUPS)]
+    step = Trained(
+        {},
+        [TrainedGroup("own", "gcd", "none", "own samples")] * GROUPS,
+        [[0.5] * 8] * GROUPS,
+    )
+    history, begun = History(), time.process_time()
+    for number in range(1000):
+        history.add(report(number), 1.0)
+        shown_groups(number, groups, step)
+    return (time.process_time() - begun) / 1000 * ROUNDS_A_SECOND
+
+
+def main() -> int:
+    """Run the node and print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--pairs", type=int, default=5)
+    options = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory(prefix="dashboard") as folder,
+        place(Path(folder), "dashboard.enabled=true", "dashboard.port=0") as here,
+    ):
+        node = here.run("node", "--solo")
+        status = wait_for_rounds(node, 5)
+        address = address_of(status.dashboard, read_secret(node.home.dashboard_secret))
+        pairs = [pair(node, address, options.seconds) for _ in range(options.pairs)]
+    print("| | without a page | with one | |\n| --- | --- | --- | --- |")
+    for name, bare, paged in (
+        ("daemon, processors", [w.daemon for w, _, _ in pairs], [p.daemon for _, p, _ in pairs]),
+        ("node, processors", [w.node for w, _, _ in pairs], [p.node for _, p, _ in pairs]),
+        ("rounds a second", [w.rounds for w, _, _ in pairs], [p.rounds for _, p, _ in pairs]),
+    ):
+        ratios = [two / one for one, two in zip(bare, paged, strict=True)]
+        print(
+            f"| {name} | {statistics.median(bare):.3f} | {statistics.median(paged):.3f} "
+            f"| × {statistics.median(ratios):.3f} |"
+        )
+    costs = [(paged.daemon - bare.daemon) / bare.node for bare, paged, _ in pairs]
+    print(f"page: {statistics.median(costs):.2%} of the node's processor time "
+          f"({min(costs):.2%} to {max(costs):.2%})")  # fmt: skip
+    print(f"notes: {notes():.3%} of a processor at {ROUNDS_A_SECOND} rounds a second")
+    rate = statistics.median(received for _, _, received in pairs) / options.seconds
+    print(f"sent: {rate / 1024:.1f} KiB a second")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
