@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from random import Random
@@ -23,17 +21,12 @@ from swarmnode.network.dht_messages import GuardedClient, OpenMessages
 from swarmnode.network.dht_node import DhtNode
 from swarmnode.network.dht_records import AnnouncementValidator, RecordStore, key_id
 from swarmnode.network.doors import Doors
+from swarmnode.network.hivemind_pings import Pings, opening
 from swarmnode.network.incoming import ANSWER_SECONDS, REQUEST_SECONDS, STREAMS_MAX, Incoming
 from swarmnode.network.light_hivemind import PeerID, control_messages
 from swarmnode.network.p2pd import Daemon
 from swarmnode.network.p2pd_topics import Topics
-from swarmnode.network.peer import (
-    PING_BYTES,
-    PING_PROTOCOL,
-    Handler,
-    Heard,
-    PeerUnreachable,
-)
+from swarmnode.network.peer import Handler, Heard, PeerUnreachable
 from swarmnode.network.peer_order import PeerOrder
 from swarmnode.network.sealed_dht import SealedMessages
 from swarmnode.network.shards import keys_of, subkey_of
@@ -43,8 +36,6 @@ from swarmproto import Announcement, SwarmSecret
 CONNECT_SECONDS: Final = 10.0
 BOOTSTRAP_SECONDS: Final = 5.0
 """That a start waits for bootstrap peers."""
-PING_SECONDS: Final = 5.0
-WITH_DHT_REMEMBERED: Final = 1024
 
 
 def _key_ids(announcement: Announcement, secret: SwarmSecret | None) -> frozenset[bytes]:
@@ -65,14 +56,6 @@ def _messages(daemon: Daemon, order: PeerOrder) -> OpenMessages | SealedMessages
     return SealedMessages(peer_id, client, order.sealing)
 
 
-def _opening(peer: Any, protocol: str) -> Any:
-    """The request to p2pd that opens a stream."""
-    return control_messages.Request(
-        type=control_messages.Request.STREAM_OPEN,
-        streamOpen=control_messages.StreamOpenRequest(peer=peer.to_bytes(), proto=[protocol]),
-    )
-
-
 class HivemindPeer:
     """The Peer of peer.py; built by `start`, of no use once `died` is set."""
 
@@ -85,7 +68,7 @@ class HivemindPeer:
         self._daemon = daemon
         self._dht = dht
         self._topics = Topics(daemon)
-        self._with_dht: OrderedDict[str, None] = OrderedDict()
+        self._pings = Pings(daemon, dht)
         self._outgoing = asyncio.Semaphore(STREAMS_MAX)
         self._incoming = Incoming(doors)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -169,40 +152,8 @@ class HivemindPeer:
         self._topics.listen(topic, heard)
 
     async def ping(self, peer_id: str) -> bool:
-        """Whether the peer's DHT node answers; one that doesn't leaves the routing table.
-
-        Of a peer that has never had one: whether its libp2p answers.
-        """
-        try:
-            peer = PeerID.from_base58(peer_id)
-        except ValueError:
-            return False
-        if await self._ping_dht(peer):
-            return True
-        return peer_id not in self._with_dht and await self._ping_libp2p(peer)
-
-    async def _ping_dht(self, peer: Any) -> bool:
-        answered = await self._dht.ping(peer)
-        if answered:
-            self._with_dht[str(peer)] = None
-            self._with_dht.move_to_end(str(peer))
-            if len(self._with_dht) > WITH_DHT_REMEMBERED:
-                self._with_dht.popitem(last=False)
-        return answered
-
-    async def _ping_libp2p(self, peer: Any) -> bool:
-        said = secrets.token_bytes(PING_BYTES)
-        try:
-            async with (
-                asyncio.timeout(PING_SECONDS),
-                self._outgoing,
-                self._daemon.conversation(_opening(peer, PING_PROTOCOL), PING_SECONDS) as stream,
-            ):
-                _, reader, writer = stream
-                writer.write(said)
-                return await reader.readexactly(PING_BYTES) == said
-        except (OSError, TimeoutError, EOFError):
-            return False
+        """See Pings."""
+        return await self._pings.ping(peer_id)
 
     async def call(
         self,
@@ -214,11 +165,11 @@ class HivemindPeer:
     ) -> bytes:
         """Ask a peer; the limit is in bytes. Raises PeerUnreachable, whatever the cause."""
         try:
-            opening = _opening(PeerID.from_base58(peer_id), protocol)
+            stream = opening(PeerID.from_base58(peer_id), protocol)
             async with (
                 asyncio.timeout(timeout_seconds),
                 self._outgoing,
-                self._daemon.conversation(opening, timeout_seconds) as (_, reader, writer),
+                self._daemon.conversation(stream, timeout_seconds) as (_, reader, writer),
             ):
                 await write_framed(writer, request)
                 response = await read_framed(reader, response_limit)
@@ -281,7 +232,7 @@ class HivemindPeer:
         except (OSError, TimeoutError, EOFError):
             return False
         alone = not self._dht.neighbours
-        if await self._ping_dht(peer) and alone:
+        if await self._pings.ping_dht(peer) and alone:
             self._spawn(self._dht.fill_table())
         return True
 

@@ -1,7 +1,8 @@
 """A node's network on py-libp2p alone, in a process of its own, for tests of gossip.
 
 `python -m tests.real.gossiping node NUMBER FOLDER [ADDRESS]` prints its address, then obeys lines:
-`publish COUNT PER_SECOND` and `end`, after which it prints what it heard and how late its loop was.
+`publish COUNT PER_SECOND`, `peers`, `heard`, and `end`, after which it prints what it heard and how
+late its loop was.
 `python -m tests.real.gossiping junk NUMBER SECONDS PER_SECOND ADDRESS` floods that node with
 messages of ever new publishers, each signed and none an announcement, and dials it anew when it is
 hung up on.
@@ -139,8 +140,9 @@ async def live(number: int, folder: Path, bootstrap: tuple[str, ...]) -> None:
                 await listener.publish(int(count), float(per_second))
                 print("published", flush=True)
             case ["peers"]:
-                mesh = len(listener.member.peer.connections)
-                print(mesh, flush=True)
+                print(len(listener.member.peer.connections), flush=True)
+            case ["heard"]:
+                print(len(listener.heard), flush=True)
             case _:
                 break
     print(json.dumps(listener.report()), flush=True)
