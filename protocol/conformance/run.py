@@ -19,7 +19,7 @@ from made import Maker
 
 import swarmproto as wire
 
-BETWEEN_SECONDS = 1.0
+BETWEEN_SECONDS = 0.3
 """Between checks: a node may give a stranger five answers a second, and bounds what it takes."""
 
 

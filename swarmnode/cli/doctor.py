@@ -100,8 +100,9 @@ def _exposure(status: StatusDocument | None) -> list[Check]:
 
     ids = {each.name: each.process_id for each in status.processes} if status else {}
     daemon = ids.get("daemon")
+    told = status.network.addresses if status and status.network.transport == "libp2p" else ()
     try:
-        return exposure_checks(exposure_of(daemon) if daemon else None)
+        return exposure_checks(exposure_of(daemon, told) if daemon else None)
     except psutil.Error as error:
         fix = "Run it as the user whose node it is."
         return [Check("open-to-others", Result.WARNING, str(error), fix)]

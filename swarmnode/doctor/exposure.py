@@ -1,6 +1,7 @@
 """What a running node has open, by looking at its processes: listeners, UPnP, relaying.
 
 Believes no setting: sockets are the system's word, p2pd's switches those of its command line.
+py-libp2p has no command line; there what was asked for is what the node says of itself.
 Source: security.md sections 6 and 7 (M13).
 """
 
@@ -33,11 +34,14 @@ class Exposure:
     switches: Sequence[str]
     """Of SWITCHES, those that p2pd has on."""
     asked: Sequence[str]
-    """Addresses that p2pd was told to listen on, loopback left out."""
+    """Addresses that the network was told to listen on, loopback left out."""
 
 
-def exposure_of(process_id: int) -> Exposure:
-    """Look at the process and all below it. Raises psutil.Error where they may not be looked at."""
+def exposure_of(process_id: int, addresses: Sequence[str] = ()) -> Exposure:
+    """Look at the process and all below it; `addresses` are those of a node without p2pd.
+
+    Raises psutil.Error where they may not be looked at.
+    """
     root = psutil.Process(process_id)
     tree = [root, *root.children(recursive=True)]
     listeners: list[str] = []
@@ -60,7 +64,7 @@ def exposure_of(process_id: int) -> Exposure:
         listeners=sorted(listeners),
         mapping=sorted(mapping),
         switches=[each for each in SWITCHES if flags.get(each, "0") not in ("0", "false")],
-        asked=[each for each in flags.get("hostAddrs", "").split(",") if each and _open(each)],
+        asked=list(filter(_open, (*flags.get("hostAddrs", "").split(","), *addresses))),
     )
 
 
@@ -99,6 +103,8 @@ def _switched(exposure: Exposure) -> Check:
 
 
 def _open(address: str) -> bool:
+    if not address:
+        return False
     parts: Mapping[str, str] = dict(
         zip(address.strip("/").split("/")[::2], address.strip("/").split("/")[1::2], strict=False)
     )

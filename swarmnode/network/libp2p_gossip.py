@@ -21,24 +21,26 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from swarmnode.network.doors import Doors
+from swarmnode.network.length_prefixed import Messages
 from swarmnode.network.light_libp2p import (
     GossipMessages,
     GossipSub,
     PeerID,
     Pubsub,
     background_service,
-    read_length_prefixed,
 )
 from swarmnode.network.peer import Heard
 
 PROTOCOLS: Final = ("/meshsub/1.1.0", "/meshsub/1.0.0")
 HEARTBEAT_SECONDS: Final = 1
-DEGREE: Final = 6
-DEGREE_LOW: Final = 4
-DEGREE_HIGH: Final = 10
+DEGREE: Final = 4
+DEGREE_LOW: Final = 3
+DEGREE_HIGH: Final = 6
+"""Neighbours that every message comes from: each copy costs a core milliseconds."""
 DATA_BYTES_MAX: Final = 2048
 """Of one message: more than any announcement has, sealed or not."""
 RPC_BYTES_MAX: Final = 256 * 1024
+READ_BYTES: Final = 64 * 1024
 TOPIC_CHARACTERS_MAX: Final = 256
 SUBSCRIPTIONS_MAX: Final = 8
 """Topics of one peer."""
@@ -82,8 +84,10 @@ class GuardedPubsub(Pubsub):  # type: ignore[misc]
             return
         self._open.add(peer_id)
         try:
-            while True:
-                await self._take(peer_id, await read_length_prefixed(stream, RPC_BYTES_MAX))
+            messages = Messages(RPC_BYTES_MAX)
+            while received := await stream.read(READ_BYTES):
+                for message in messages.whole(received):
+                    await self._take(peer_id, message)
         except Exception:  # a stranger's bytes must not end anything of ours
             with contextlib.suppress(Exception):
                 await stream.reset()

@@ -37,9 +37,6 @@ from libp2p.tools.anyio_service import background_trio_service as _background_tr
 from libp2p.transport.tcp.tcp import TCP as _TCP
 from libp2p.transport.upgrader import TransportUpgrader as _TransportUpgrader
 from libp2p.utils import encode_varint_prefixed as _encode_varint_prefixed
-from libp2p.utils.varint import (
-    read_varint_prefixed_bytes_limited as _read_varint_prefixed_bytes_limited,
-)
 
 QUEUE: Final = 512
 """Messages that wait for one peer to take them; py-libp2p's 32 lose some in a burst."""
@@ -58,7 +55,6 @@ Swarm: Any = _Swarm
 GossipMessages: Any = _rpc
 background_service: Any = _background_trio_service
 length_prefixed: Any = _encode_varint_prefixed
-read_length_prefixed: Any = _read_varint_prefixed_bytes_limited
 
 _pubsub.RpcQueue = partial(_RpcQueue, max_size=QUEUE)
 

@@ -90,6 +90,15 @@ def test_a_listener_of_a_child_is_seen_unless_it_is_on_loopback(kind: str) -> No
         assert not [each for each in told if each.endswith(f":{port}")]
 
 
+def test_what_a_node_without_p2pd_was_told_to_listen_on_was_asked_for() -> None:
+    with listening("0.0.0.0", "SOCK_STREAM"):
+        loopback = "/ip4/127.0.0.1/tcp/4001/p2p/12D3KooW"
+        assert exposure_of(os.getpid(), [loopback]).asked == []
+        told = exposure_of(os.getpid(), [loopback, "/ip4/192.0.2.1/tcp/4001/p2p/12D3KooW"])
+        assert len(told.asked) == 1
+        assert [each.result for each in exposure_checks(told)] == [Result.WARNING, Result.OK]
+
+
 def test_a_socket_that_speaks_to_a_routers_port_mapping_is_seen() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as speaking:
         speaking.connect(("127.0.0.1", 5351))

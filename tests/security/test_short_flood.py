@@ -7,6 +7,7 @@ and the DHT's. What it costs a whole node, for a minute, is tests/real/test_real
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
 import subprocess
 import sys
@@ -17,8 +18,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import psutil
+import pytest
 
 from swarmnode.clock import SystemClock
+from swarmnode.network.choice import Library
 from swarmnode.network.doors import Limits
 from swarmnode.network.remote import NetworkOrder, RemoteTransport
 from swarmproto import FetchRequest, bundle_id
@@ -32,12 +35,14 @@ ALLOWED = MESSAGES.burst + MESSAGES.per_second * SECONDS
 
 
 @asynccontextmanager
-async def member(number: int, folder: Path, *bootstrap: str) -> AsyncIterator[RemoteTransport]:
+async def member(
+    number: int, folder: Path, library: Library, *bootstrap: str
+) -> AsyncIterator[RemoteTransport]:
     """A network process in the swarm; nobody is exempt from sharing by prefix."""
     place = folder / str(number)
     place.mkdir()
     order = NetworkOrder(private_key(number), SWARM, RULES_BYTES, str(place))
-    order = replace(order, listen=("/ip4/127.0.0.1/tcp/0",), bootstrap=bootstrap)
+    order = replace(order, listen=("/ip4/127.0.0.1/tcp/0",), bootstrap=bootstrap, transport=library)
     transport = RemoteTransport(order, SystemClock(), on_saved_peers=lambda _: None)
     await transport.start()
     try:
@@ -64,14 +69,20 @@ async def flooded(address: str) -> tuple[asyncio.subprocess.Process, float]:
     return attacker, time.monotonic()
 
 
-def test_an_honest_peer_is_served_while_a_stranger_floods_every_protocol(tmp_path: Path) -> None:
+@pytest.mark.parametrize("library", ["hivemind", "libp2p"])
+def test_an_honest_peer_is_served_while_a_stranger_floods_every_protocol(
+    library: Library, tmp_path: Path
+) -> None:
+    if importlib.util.find_spec(library) is None:
+        pytest.skip(f"{library} is not installed")
+
     async def scenario() -> None:
-        async with member(1, tmp_path) as victim:
+        async with member(1, tmp_path, library) as victim:
             address = (await victim.health())["addresses"][0]
             made = bundle(private_key(1))
             announced = announcement(private_key(1), made, created=time.time(), life=300)
             await victim.announce(announced, made, time.time() + 300)
-            async with member(2, tmp_path, address) as honest:
+            async with member(2, tmp_path, library, address) as honest:
                 before, most, fetched = memory(victim), 0, 0
                 attacker, begun = await flooded(address)
                 while time.monotonic() - begun < SECONDS:

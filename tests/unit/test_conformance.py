@@ -75,7 +75,11 @@ async def node(library: Library, folder: Path, key: bytes = b"") -> AsyncIterato
 
 @pytest.mark.parametrize(
     ("library", "key"),
-    [("hivemind", b""), ("libp2p", b""), ("libp2p", KEY)],
+    [
+        pytest.param("hivemind", b"", marks=pytest.mark.real),
+        ("libp2p", b""),
+        pytest.param("libp2p", KEY, marks=pytest.mark.real),
+    ],
     ids=["hivemind", "libp2p", "libp2p-private"],
 )
 def test_our_nodes_keep_the_protocol(library: Library, key: bytes, tmp_path: Path) -> None:

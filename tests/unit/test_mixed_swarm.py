@@ -111,7 +111,7 @@ async def fetching(asker: Node, holder: Node, wanted: bytes) -> AsyncIterator[bo
         yield bool(holders) and await asker.fetches(holders[0], wanted)
 
 
-@pytest.mark.parametrize("first", ["hivemind", "libp2p"])
+@pytest.mark.parametrize("first", ["hivemind", pytest.param("libp2p", marks=pytest.mark.real)])
 def test_whichever_kind_the_bootstrap_peer_is_both_kinds_share_and_go_on_without_it(
     first: Library, tmp_path: Path
 ) -> None:
