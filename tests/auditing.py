@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-LOCKS: Final = ("packages.txt", "building.txt", "models.txt", "cuda.txt")
+LOCKS: Final = ("packages.txt", "building.txt", "models.txt", "cuda.txt", "libp2p.txt")
 # The path that pip-audit asks for: of one release, which a mirror may leave out.
 PROBE: Final = "https://pypi.org/pypi/pip/24.0/json"
 PROBE_SECONDS: Final = 5.0

@@ -74,6 +74,8 @@ class Libp2pPeer:
     @classmethod
     async def start(cls, order: PeerOrder) -> Libp2pPeer:
         """Raises StartFailed; bootstrap peers that don't answer are no failure."""
+        if order.public or order.relay:
+            log.warning("py-libp2p has no relays and no hole punching: network.public and relay")
         guest = await Guest.start()
         try:
             peer = await cls.start_on(guest, order)
