@@ -100,6 +100,9 @@ def test_adapters_keep_no_more_activations_than_the_estimate_says(
 def test_what_costs_memory_is_in_the_estimate_and_what_saves_it_too() -> None:
     plain = estimate(SMOLLM2, WORK)
     assert plain.weights == plain.optimizer // 2 == 4 * SMOLLM2.parameters
+    phase = max(plain.sampling, plain.training)
+    lasting = plain.runtime + plain.weights + plain.optimizer
+    assert plain.total == lasting + phase + plain.gaps > lasting + 1.05 * phase
     held = estimate(SMOLLM2, replace(WORK, keeps_reference=True))
     assert held.total == plain.total + plain.weights
     adapters = estimate(SMOLLM2, replace(WORK, lora_rank=16, keeps_reference=True))
