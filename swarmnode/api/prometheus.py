@@ -72,10 +72,11 @@ def exposition(moment: Moment) -> bytes:
     """All metrics, in Prometheus' text format."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collected(moment))
-    return generate_latest(registry)
+    text: bytes = generate_latest(registry)
+    return text
 
 
-class _Collected(Collector):
+class _Collected(Collector):  # type: ignore[misc]  # the library is not typed for us
     def __init__(self, moment: Moment) -> None:
         self._moment = moment
 

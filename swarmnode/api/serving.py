@@ -31,12 +31,12 @@ SEND_BUFFER_BYTES = 64 * 1024
 log = structlog.get_logger()
 
 
-class Connection(H11Protocol):
+class Connection(H11Protocol):  # type: ignore[misc]  # the library is not typed for us
     """A client, with limits to its time."""
 
     _timer: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:
         """As asyncio calls it."""
         super().connection_made(transport)
         if len(self.connections) > MAX_CONNECTIONS:
@@ -78,7 +78,7 @@ class Connection(H11Protocol):
             self._timer = None
 
 
-class _Server(uvicorn.Server):
+class _Server(uvicorn.Server):  # type: ignore[misc]  # likewise
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Signals are the daemon's."""
