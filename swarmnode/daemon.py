@@ -8,7 +8,7 @@ policy host by its keeper, a generator by its loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 
@@ -27,10 +27,12 @@ from swarmnode.network.nobody import Nobody
 from swarmnode.network.remote import RemoteTransport
 from swarmnode.observe.status import Phase
 from swarmnode.outfit import Plan, ordered_policy, remote_policy
+from swarmnode.process import Child
+from swarmnode.remote_generators import Door, Place
 from swarmnode.rewards.client import Scorer
 from swarmnode.service import ServiceManager, keep_telling
 from swarmnode.showing import show
-from swarmnode.splitting import generator_children
+from swarmnode.splitting import generator_children, places_elsewhere
 from swarmnode.stopping import Stopping
 from swarmnode.store.store import Store
 from swarmnode.telling import documents_of
@@ -43,8 +45,8 @@ def run(plan: Plan, say: Callable[[str], None]) -> None:
     """Run the node until it is told to stop, or has gone through its rounds.
 
     `say` is told a line for the user: where the dashboard is.
-    Raises ChildError where a child doesn't start or what was learned can't be saved, StoreError
-    and OSError for a home that cannot be used.
+    Raises ChildError where a child doesn't start or what was learned can't be saved, DoorError
+    where generators can't come in, StoreError and OSError for a home that cannot be used.
     """
     raise_open_files()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -72,6 +74,9 @@ async def _live(plan: Plan, say: Callable[[str], None]) -> None:
         for child in (scoring, host, *generators.values()):
             child.start()
             stack.push_async_callback(child.close)
+        places = places_elsewhere(plan)
+        if places:
+            _let_in(plan, places, stack)
         memories = Memories(store, clock)
         await memories.restore()
         remote = None if plan.solo else await _remote(plan, store, clock)
@@ -109,11 +114,19 @@ async def _live(plan: Plan, say: Callable[[str], None]) -> None:
         vitals.keeper = PolicyKeeper(
             host, policy, ordered_policy(plan, scorer), plan.home.checkpoints
         )
-        life = Life(
-            plan, clock, store, vitals, vitals.keeper, memories, transport, remote, generators
-        )
+        hosts: dict[str, Child | Place] = {**generators, **{place.name: place for place in places}}
+        life = Life(plan, clock, store, vitals, vitals.keeper, memories, transport, remote, hosts)
         if await stopping.unless(life.begin(scorer, policy)):
             await life.lead(stopping)
+
+
+def _let_in(plan: Plan, places: Sequence[Place], stack: AsyncExitStack) -> None:
+    """Let generators on other machines come in, until the stack ends."""
+    address, key = plan.settings.policy.generators_address, plan.home.generators_key
+    door = Door.open(address, key, places)
+    stack.push_async_callback(door.close)
+    stack.callback(asyncio.create_task(door.run(), name="generators-door").cancel)
+    log.info("waiting for generators", address=address, key=str(key))
 
 
 def _now(vitals: Vitals, clock: SystemClock) -> tuple[Phase, str]:

@@ -19,7 +19,7 @@ import torch
 from swarmnode.hosted_policy import HostedPolicy
 from swarmnode.process import die_with_parent
 from swarmnode.torchrun import Place, place_of
-from swarmnode.trainer_ranks import RanksLost, TrainerRanks, follow
+from swarmnode.trainer_ranks import RanksLost, TrainerRanks, next_life
 from swarmnode.worker import END, computing_threads, joint_methods
 
 
@@ -49,7 +49,8 @@ def main(words: list[str]) -> int:
     last_life = int(words[0]) if of_torchrun and words else 0
     life = last_life
     try:
-        ranks, life = follow(place, last_life)
+        store, life = next_life(place, last_life)
+        ranks = TrainerRanks(place, store, life)
         # What has to end is decided by the first rank, which saves what was learned before.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -81,6 +81,11 @@ class Home:
         return self.path / "key"
 
     @property
+    def generators_key(self) -> Path:
+        """What generators on other machines come in with; 0600."""
+        return self.path / "generators.pem"
+
+    @property
     def instance_file(self) -> Path:
         """Random bytes that tell this home from another with the same key."""
         return self.path / "instance"

@@ -18,7 +18,7 @@ from swarmnode.config.channels import Channels
 from swarmnode.config.policy import PolicySettings
 from swarmnode.hosted_policy import fields_of, loaded_policy
 from swarmnode.reward_models.panel import Shelf, open_judges, scores_of
-from swarmnode.weights.channel import WeightsIn
+from swarmnode.weights.channel import WeightsIn, WeightsTorn
 from swarmnode.weights.opening import open_in
 from swarmnode.weights.selected import selected
 
@@ -44,8 +44,9 @@ class HostedGenerator:
             {} if shelf is None else shelf,
         )
         self._generator = torch.Generator().manual_seed(order["sampling_seed"])
-        home = Path(order["weights_home"])
-        self._weights: WeightsIn = open_in(settings.weights, home, os.getuid(), sent.base)
+        self._base = sent.base
+        self._home, self._number = Path(order["weights_home"]), order.get("generator", 1)
+        self._weights: WeightsIn | None = None
         self._have = NOTHING_YET
 
     def figures(self) -> dict[str, Any]:
@@ -61,19 +62,38 @@ class HostedGenerator:
     def take_weights(self) -> dict[str, Any]:
         """Take the newest weights there are.
 
-        Returns the `version` it samples with from now on, and whether it was `taken` just now.
-        Raises WeightsError, with the policy as it was, and ValueError where there never were any.
+        Returns the `version` it samples with from now on, -1 where it has none and a broadcast is
+        still to come, and whether it was `taken` just now. Raises WeightsError, with the policy as
+        it was, or without weights where they are torn, and ValueError where there never were any.
         """
-        taken = self._weights.take(self._tensors, self._have)
+        try:
+            taken = self._channel().take(self._tensors, self._have)
+        except WeightsTorn:
+            self._have = NOTHING_YET
+            raise
         if taken is not None:
             self._have = self._policy.version = taken.version
-        if self._have == NOTHING_YET:
+        if self._have == NOTHING_YET and self._settings.weights.channel != "broadcast":
             raise ValueError("the trainer has published no weights yet")
         return {"version": self._have, "taken": taken is not None}
 
+    def _channel(self) -> WeightsIn:
+        """What weights come by, opened when the first are to be there: by then the trainer is."""
+        if self._weights is None:
+            self._weights = open_in(
+                self._settings.weights,
+                self._home,
+                os.getuid(),
+                self._base,
+                self._number,
+                self._policy.device,
+            )
+        return self._weights
+
     def close(self) -> None:
         """Let go of the weights that are shared."""
-        self._weights.close()
+        if self._weights is not None:
+            self._weights.close()
 
     def sample(
         self, prompts: Sequence[str], completions: int, tasks: Sequence[str] = ()

@@ -50,6 +50,8 @@ _NOT_BOUND = {
     "trainer_processes",
     "mode",
     "generators",
+    "remote_generators",
+    "generators_address",
     "queue_groups",
     "max_policy_lag",
     "max_age",
@@ -257,9 +259,9 @@ class HostedPolicy:
         limit = self._settings.new_tokens
         return encoded, [all(len(ids) <= limit for ids in one.completions) for one in encoded]
 
-    def publish_weights(self, version: int) -> dict[str, Any]:
+    def publish_weights(self, version: int, generators: Sequence[int] = ()) -> dict[str, Any]:
         """Hand the weights as they are to the generators, under that number. WeightsError."""
-        return self._weights.publish(version)
+        return self._weights.publish(version, generators)
 
     def close(self) -> None:
         """Take back the weights that are shared."""

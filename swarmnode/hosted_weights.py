@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch import Tensor
 from swarmnode.config.policy import PolicySettings
 from swarmnode.policy.policy import Policy
 from swarmnode.policy.spreading import whole
+from swarmnode.weights.broadcast import BroadcastOut
 from swarmnode.weights.channel import WeightsOut
 from swarmnode.weights.opening import open_out
 from swarmnode.weights.selected import Selected, selected
@@ -26,8 +27,9 @@ class PublishedWeights:
         self._home = home
         self._door: tuple[WeightsOut, Selected] | None = None
 
-    def publish(self, version: int) -> dict[str, Any]:
-        """Hand the weights over as they are, under that number. WeightsError.
+    def publish(self, version: int, generators: Sequence[int] = ()) -> dict[str, Any]:
+        """Hand the weights over as they are, under that number; a broadcast goes to the generators
+        of those numbers alone. WeightsError.
 
         ValueError for a policy without generators, or a number that isn't above the last one. Of a
         policy that is spread over processes all gather, one parameter at a time, and the first one
@@ -35,7 +37,7 @@ class PublishedWeights:
         """
         source = self._source()
         try:
-            return self._publish(version, source) if self._policy.leads else {}
+            return self._publish(version, generators, source) if self._policy.leads else {}
         finally:
             # Whatever became of it here, the others gather to the end.
             for _ in source:
@@ -46,7 +48,9 @@ class PublishedWeights:
             return iter(())
         return ((name, whole(one)) for name, one in self._policy.saved_tensors().items())
 
-    def _publish(self, version: int, source: Iterator[tuple[str, Tensor]]) -> dict[str, Any]:
+    def _publish(
+        self, version: int, generators: Sequence[int], source: Iterator[tuple[str, Tensor]]
+    ) -> dict[str, Any]:
         if self._door is None:
             if self._home is None:
                 raise ValueError("this policy was made without generators")
@@ -60,13 +64,18 @@ class PublishedWeights:
                 Path(self._home),
                 os.getuid(),
                 sent.plan,
-                self._settings.generators,
+                self._settings.generators + self._settings.remote_generators,
                 self._policy.device,
                 gathered=self._policy.spread,
             )
             self._door = made, sent
         out, sent = self._door
-        done = out.publish(version, source if self._policy.spread else sent.tensors.items())
+        tensors = source if self._policy.spread else sent.tensors.items()
+        done = (
+            out.publish_to(generators, version, tensors)
+            if isinstance(out, BroadcastOut)
+            else out.publish(version, tensors)
+        )
         return {"bytes": done.bytes, "seconds": done.seconds, "checksum": done.checksum}
 
     def close(self) -> None:

@@ -28,6 +28,7 @@ from swarmnode.origin import kept, round_of, scheduler_of
 from swarmnode.outfit import Plan, surroundings_of
 from swarmnode.policy.client import RemotePolicy
 from swarmnode.process import Child, ChildError
+from swarmnode.remote_generators import Place
 from swarmnode.reports import report_as_json, report_in_short, trained_in_short
 from swarmnode.rewards.client import Scorer
 from swarmnode.round import run_round
@@ -59,10 +60,10 @@ class Life:
         memories: Memories,
         transport: Transport,
         remote: RemoteTransport | None,
-        generators: Mapping[str, Child],
+        generators: Mapping[str, Child | Place],
     ) -> None:
-        """`remote` is the transport, unless the node is on its own; `generators` are processes by
-        name, where the policy host does not sample itself."""
+        """`remote` is the transport, unless the node is on its own; `generators` are hosts by name,
+        where the policy host does not sample itself."""
         self._plan = plan
         self._clock = clock
         self._store = store

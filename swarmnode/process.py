@@ -127,6 +127,15 @@ class Child:
         """The operating system's id while the child lives."""
         return self._process.pid if self._process and self._process.poll() is None else None
 
+    @property
+    def alive(self) -> bool:
+        """Whether there is a process."""
+        return self.process_id is not None
+
+    async def begin(self) -> None:
+        """Start it, for those who would wait for it to be there."""
+        self.start()
+
     def start(self) -> None:
         """Start the child, ending first whatever is left of an earlier one."""
         self._reap()

@@ -5,7 +5,7 @@ Only builds; starts nothing and waits for nothing.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
 from swarmnode.children import policy_child
@@ -17,6 +17,7 @@ from swarmnode.policy.client import RemotePolicy
 from swarmnode.policy.generator import RemoteGenerator
 from swarmnode.policy.order import PolicyOrder
 from swarmnode.process import Child
+from swarmnode.remote_generators import Place
 from swarmnode.rewards.client import Scorer
 from swarmnode.split.generators import Generator
 from swarmnode.split.loops import Split
@@ -30,26 +31,35 @@ def generator_children(plan: Plan) -> Mapping[str, Child]:
     return {name: policy_child(plan.environment, name, settings.host_threads) for name in names}
 
 
+def places_elsewhere(plan: Plan) -> Sequence[Place]:
+    """Room for generators on other machines."""
+    settings = plan.settings.policy
+    count = settings.remote_generators if settings.mode == "split" else 0
+    return [Place(f"remote-{number}") for number in range(1, count + 1)]
+
+
 def split_of(
     plan: Plan,
     node: Node,
-    children: Mapping[str, Child],
+    hosts: Mapping[str, Child | Place],
     scorer: Scorer,
     clock: Clock,
 ) -> Split | None:
-    """Both loops of the node; None where it has no generators."""
-    if not children:
+    """Both loops of the node over its generators' hosts; None where it has none."""
+    if not hosts:
         return None
     key = plan.identity.public_key
     generators = [
         Generator(
             name,
-            child,
-            RemoteGenerator(child, key),
-            _ordered(plan, scorer, node.policy, name),
+            number,
+            host,
+            RemoteGenerator(host, key),
+            _ordered(plan, scorer, node.policy, name, number),
             clock,
+            elsewhere=isinstance(host, Place),
         )
-        for name, child in children.items()
+        for number, (name, host) in enumerate(hosts.items(), start=1)
     ]
     return Split(
         node.parts,
@@ -63,7 +73,7 @@ def split_of(
 
 
 def _ordered(
-    plan: Plan, scorer: Scorer, policy: RemotePolicy, name: str
+    plan: Plan, scorer: Scorer, policy: RemotePolicy, name: str, number: int
 ) -> Callable[[], Awaitable[PolicyOrder]]:
     """What a generator's host is told whenever it has to make its policy."""
     rng = plan.rng(f"sampling of {name}")
@@ -74,6 +84,6 @@ def _ordered(
         making = replace(making, weights_home=plan.home.path)
         made = await policy_order(plan.settings, scorer, making, base=[])
         # As the trainer's, whatever this machine would choose now.
-        return replace(made, policy={**made.policy, "dtype": policy.dtype})
+        return replace(made, policy={**made.policy, "dtype": policy.dtype}, generator=number)
 
     return order

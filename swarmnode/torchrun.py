@@ -25,17 +25,20 @@ class Place:
     host: str
     port: int
     """Of the store in which ranks find one another."""
+    attempt: int = 0
+    """How often torchrun has started all of them anew; its store outlives them."""
 
     def arguments(self) -> list[str]:
         """As words of a command line."""
         numbers = (self.rank, self.count, self.local_rank, self.local_count)
-        return [*map(str, numbers), self.host, str(self.port)]
+        return [*map(str, numbers), self.host, str(self.port), str(self.attempt)]
 
     @classmethod
     def of_arguments(cls, words: list[str]) -> Place:
         """The inverse."""
-        rank, count, local_rank, local_count, host, port = words
-        return cls(int(rank), int(count), int(local_rank), int(local_count), host, int(port))
+        rank, count, local_rank, local_count, host, port, attempt = words
+        ranks = (int(rank), int(count), int(local_rank), int(local_count))
+        return cls(*ranks, host, int(port), int(attempt))
 
 
 def place_of(environment: Mapping[str, str]) -> Place | None:
@@ -43,4 +46,5 @@ def place_of(environment: Mapping[str, str]) -> Place | None:
     if "TORCHELASTIC_RUN_ID" not in environment or environment["WORLD_SIZE"] == "1":
         return None
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-    return Place.of_arguments([environment[name] for name in names])
+    attempt = environment.get("TORCHELASTIC_RESTART_COUNT", "0")
+    return Place.of_arguments([*(environment[name] for name in names), attempt])

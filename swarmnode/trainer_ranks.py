@@ -213,7 +213,7 @@ def lead(processes: int) -> TrainerRanks:
             [sys.executable, "-m", "swarmnode.follower", *other.arguments()],
             stdin=subprocess.DEVNULL,
         )
-    return _begin(place, store)
+    return _begin(place, _distributed.PrefixStore(f"attempt-{place.attempt}", store))
 
 
 def lead_torchrun(place: Place) -> TrainerRanks:
@@ -221,8 +221,8 @@ def lead_torchrun(place: Place) -> TrainerRanks:
     return _begin(place, _reached(place))
 
 
-def follow(place: Place, last_life: int) -> tuple[TrainerRanks, int]:
-    """Wait for the first rank to begin a life after that one, and meet it; which life it is.
+def next_life(place: Place, last_life: int) -> tuple[Any, int]:
+    """Wait for the first rank to begin a life after that one; the store, and which life it is.
 
     Raises RanksLost.
     """
@@ -232,7 +232,7 @@ def follow(place: Place, last_life: int) -> tuple[TrainerRanks, int]:
         if time.monotonic() - waited > JOIN_SECONDS:
             raise RanksLost(f"the first rank did not come back within {JOIN_SECONDS:g} s")
         time.sleep(LOOK_SECONDS)
-    return TrainerRanks(place, store, life), life
+    return store, life
 
 
 def _begin(place: Place, store: Any) -> TrainerRanks:
@@ -241,13 +241,14 @@ def _begin(place: Place, store: Any) -> TrainerRanks:
 
 def _reached(place: Place) -> Any:
     try:
-        return _distributed.TCPStore(
+        store = _distributed.TCPStore(
             place.host,
             place.port,
             is_master=False,
             wait_for_workers=False,
             timeout=timedelta(seconds=JOIN_SECONDS),
         )
+        return _distributed.PrefixStore(f"attempt-{place.attempt}", store)
     except RuntimeError as error:
         raise RanksLost(
             f"{place.host}:{place.port} is not answering ({first_line(error)})"

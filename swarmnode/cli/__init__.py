@@ -14,6 +14,7 @@ from swarmnode.cli.doctor import doctor
 from swarmnode.cli.eval import evaluate
 from swarmnode.cli.exits import Exit, Mistake
 from swarmnode.cli.export import export
+from swarmnode.cli.generate import generate
 from swarmnode.cli.key import key
 from swarmnode.cli.logs import logs
 from swarmnode.cli.peers import peers
@@ -33,7 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for command in (
-    *(simulate, run, bootstrap, status, peers, rollouts, doctor, logs, export, push),
+    *(simulate, run, generate, bootstrap, status, peers, rollouts, doctor, logs, export, push),
     *(pretrain, compare),
 ):
     app.command()(command)

@@ -158,6 +158,7 @@ def _run(
     from swarmnode.outfit import Plan, seeded_identity
     from swarmnode.paths import cache_folder
     from swarmnode.process import ChildError, ChildRefused
+    from swarmnode.remote_generators import DoorError
     from swarmnode.store.database import StoreError
 
     check(settings)
@@ -171,6 +172,8 @@ def _run(
         cache.mkdir(parents=True, exist_ok=True)
         live(plan, _say)
     except ChildRefused as error:
+        raise Mistake(str(error), Exit.CONFIG) from error
+    except DoorError as error:
         raise Mistake(str(error), Exit.CONFIG) from error
     except (ChildError, StoreError) as error:
         raise Mistake(str(error), Exit.FAILURE) from error

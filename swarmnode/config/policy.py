@@ -126,8 +126,15 @@ class PolicySettings(Section):
     """How a node generates and trains. `sync`: one after the other, in one process. `split`: in
     processes of their own, at the same time, with a queue of finished groups in between
     (docs/split.md). A simulation is always `sync`."""
-    generators: Annotated[int, Field(ge=1, le=64)] = 1
-    """Under `split`, the processes that generate, each with a copy of the weights."""
+    generators: Annotated[int, Field(ge=0, le=64)] = 1
+    """Under `split`, the processes of this machine that generate, each with a copy of the
+    weights."""
+    remote_generators: Annotated[int, Field(ge=0, le=64)] = 0
+    """Under `split`, places for generators that are started by hand on other machines, by
+    `swarmnode generate` (docs/scaling.md)."""
+    generators_address: Annotated[str, Field(pattern=r"^(\S+:\d{1,5})?$")] = ""
+    """Address and port at which they come in, on this machine: encrypted, and open to nobody
+    without the file `generators.pem` of the node's home. Empty listens nowhere."""
     queue_groups: Annotated[int, Field(ge=1, le=65536)] | None = None
     """Under `split`, own groups that may be under way and wait, together. Unset is one round's
     for each generator and one more."""
@@ -164,11 +171,17 @@ class PolicySettings(Section):
     """The supervised warm start of `tiny`."""
 
     @model_validator(mode="after")
-    def _own_generators_need_no_broadcast(self) -> PolicySettings:
-        if self.mode == "split" and self.weights.channel == "broadcast":
+    def _generators_can_be_reached(self) -> PolicySettings:
+        if self.mode == "split" and not self.generators + self.remote_generators:
+            raise ValueError("policy.mode=split needs a generator: policy.generators is 0")
+        if not self.remote_generators:
+            return self
+        if not self.generators_address:
+            raise ValueError("policy.remote_generators needs policy.generators_address")
+        if self.weights.channel == "shared-memory":
             raise ValueError(
-                "a node starts its generators itself and doesn't wait for them: set "
-                "policy.weights.channel to shared-memory or folder"
+                "shared memory doesn't reach generators on other machines: set "
+                "policy.weights.channel to folder or broadcast"
             )
         return self
 

@@ -17,9 +17,8 @@ class WeightSync(Section):
     channel: Channel = "shared-memory"
     """What carries them. `shared-memory`: on one machine; two copies of what is sent must fit into
     its memory beside the models. `folder`: across whatever lets two machines see one folder.
-    `broadcast`: by torch.distributed, gloo between processors and NCCL between CUDA devices; it
-    waits for every generator to come to the end of a batch, and is none for `policy.mode=split`,
-    where a node starts its generators itself."""
+    `broadcast`: by torch.distributed, gloo between processors and NCCL between CUDA devices; the
+    trainer waits for every generator to come to the end of a batch."""
     folder: str = ""
     """The folder of `folder`; the trainer and its generators must see the same one. Empty is
     `weights` in the node's home."""

@@ -215,13 +215,16 @@ class RemotePolicy:
         trained = [self._trained(*each) for each in treatments]
         return Trained(result["metrics"], trained, result["advantages"])
 
-    async def publish_weights(self, version: int) -> Mapping[str, Any]:
+    async def publish_weights(
+        self, version: int, generators: Sequence[int] = ()
+    ) -> Mapping[str, Any]:
         """Hand the weights as they are to those who sample with them, under a number.
 
+        `generators` are the numbers of those that a broadcast goes to; nobody else is waited for.
         Returns `bytes`, `seconds` and `checksum`. Raises ChildFailed where they can't be handed
         over; what was there before stays.
         """
-        payload = {"number": self._number, "version": version}
+        payload = {"number": self._number, "version": version, "generators": list(generators)}
         out: Mapping[str, Any] = await self._host.call("publish_weights", payload, CALL_SECONDS)
         return out
 

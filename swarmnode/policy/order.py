@@ -41,6 +41,8 @@ class PolicyOrder:
     """The node's home, to which the place belongs where weights go from the trainer to generators;
     None where the policy samples for itself. With it, own completions are corrected for what
     sampled them."""
+    generator: int = 0
+    """Which of the node's generators it is for, from 1 on; 0 for a policy that is trained."""
 
     def payload(self, number: int) -> dict[str, Any]:
         """The request of the policy of that number in its host."""

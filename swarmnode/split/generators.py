@@ -6,13 +6,14 @@ Knows no queue and no rounds. Invariant: a generator that was lost begins with t
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 import structlog
 
 from swarmnode.clock import Clock
 from swarmnode.policy.generator import RemoteGenerator
 from swarmnode.policy.order import PolicyOrder
-from swarmnode.process import Child, ChildError
+from swarmnode.process import ChildError
 from swarmnode.split.pace import Pace
 
 MOST_SECONDS_BETWEEN_STARTS = 60.0
@@ -20,19 +21,40 @@ MOST_SECONDS_BETWEEN_STARTS = 60.0
 log = structlog.get_logger()
 
 
+class Host(Protocol):
+    """Where a generator runs: a child process, or a place for one of another machine."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether somebody is there."""
+
+    @property
+    def starts(self) -> int:
+        """How often somebody has come."""
+
+    async def begin(self) -> None:
+        """Start it, or wait until somebody has come."""
+
+
 class Generator:
-    """A generator of a node, by its name."""
+    """A generator of a node, by its name and its number from 1 on."""
 
     def __init__(
         self,
         name: str,
-        host: Child,
+        number: int,
+        host: Host,
         policy: RemoteGenerator,
         order: Callable[[], Awaitable[PolicyOrder]],
         clock: Clock,
+        *,
+        elsewhere: bool = False,
     ) -> None:
-        """`order` is asked whenever the policy has to be made."""
+        """`order` is asked whenever the policy has to be made; one from `elsewhere` comes when it
+        pleases."""
         self.name = name
+        self.number = number
+        self.elsewhere = elsewhere
         self.policy = policy
         self.under_way = 0
         """Groups that it has begun and not delivered."""
@@ -49,15 +71,15 @@ class Generator:
     @property
     def stands(self) -> bool:
         """Whether it has a policy to sample with."""
-        return self._made and self._host.process_id is not None
+        return self._made and self._host.alive
 
     async def stand(self) -> None:
         """Make the policy where there is none, in a new process if that was lost. ChildError."""
         if self.stands:
             return
         self._made = False
-        if self._host.process_id is None:
-            self._host.start()
+        if not self._host.alive:
+            await self._host.begin()
         await self.policy.create(await self._order())
         self._made = True
         log.info("generator ready", name=self.name, starts=self._host.starts)

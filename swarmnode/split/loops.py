@@ -2,6 +2,7 @@
 in turn, with a queue of finished groups in between.
 
     generator   until it may begin something → take the newest weights → produce → queue
+                (or until everybody is wanted, to take weights)
     trainer     a round's groups from the queue → learn → publish the weights
 
 Invariants: a group leaves the queue once, for a round or dropped under a name; nothing is begun
@@ -21,9 +22,10 @@ import structlog
 
 from swarmnode.clock import Clock
 from swarmnode.config.policy import PolicySettings
-from swarmnode.process import ChildError, ChildFailed, ChildGone
+from swarmnode.process import ChildError, ChildGone
 from swarmnode.round import Parts, Policy, learn, produce, wants_more
 from swarmnode.split.generators import Generator
+from swarmnode.split.handing import Handing
 from swarmnode.split.pace import Pace
 from swarmnode.split.producing import LastShares, producing
 from swarmnode.split.ready import Dropped, Limits, ReadyQueue, Waiting
@@ -32,6 +34,8 @@ from swarmnode.split.versions import Versions
 from swarmnode.types import PolicyInfo, RoundReport, Scored
 
 _VERSION = "split/version"
+OFFER_SECONDS = 0.1
+"""Between two looks of a generator that is waited for."""
 LOOK_SECONDS = 0.5
 """Between two looks of a generator that waits, where nothing happens meanwhile."""
 
@@ -49,7 +53,9 @@ class TrainingPolicy(Policy, Protocol):
     def lost(self) -> bool:
         """Whether its process is gone."""
 
-    async def publish_weights(self, version: int) -> Mapping[str, Any]:
+    async def publish_weights(
+        self, version: int, generators: Sequence[int] = ()
+    ) -> Mapping[str, Any]:
         """Hand the weights to the generators under that number."""
 
 
@@ -86,8 +92,8 @@ class Split:
         self._last_round = last_round
         self._clock = clock
         self._number = 0
-        self._published = 0
-        """The number of the weights that generators can take."""
+        at_once = settings.weights.channel == "broadcast"
+        self._handing = Handing(policy, self.versions, generators, self._ring, at_once=at_once)
         self._in_hand: list[Waiting] = []
         self._training = False
         self._bell = asyncio.Event()
@@ -102,8 +108,9 @@ class Split:
         self._number = number
         seen = int(((told or {}).get("metrics") or {}).get(_VERSION, 0))
         self.versions.restore(saved or {}, self._policy.info.version, seen)
-        await self._hand_over()
-        await asyncio.gather(*(generator.stand() for generator in self.generators))
+        await self._handing.begin()
+        here = [generator for generator in self.generators if not generator.elsewhere]
+        await asyncio.gather(*(generator.stand() for generator in here))
 
     def to_values(self) -> dict[str, Any]:
         """What a checkpoint has to keep."""
@@ -122,7 +129,8 @@ class Split:
                 count = await self._until_permitted(generator)
                 begun = self._clock.now()
                 try:
-                    await generator.policy.take_weights()
+                    if not await self._took_weights(generator) or not count:
+                        continue
                     local = await produce(self._asking(generator, count))
                 finally:
                     generator.under_way = 0
@@ -132,6 +140,15 @@ class Split:
             except (ChildError, OSError) as error:
                 self._ring()
                 await generator.failed(error)
+
+    async def _took_weights(self, generator: Generator) -> bool:
+        """Let it take the newest weights; whether it has any."""
+        expected = self._handing.expects(generator)
+        if await generator.policy.take_weights():
+            self._handing.took(generator)
+        elif expected:
+            await self._clock.sleep(OFFER_SECONDS)  # until the trainer has come to it
+        return self._handing.has(generator)
 
     async def round(
         self, number: int, seen: Callable[[Sequence[Scored]], None] = lambda _local: None
@@ -151,7 +168,7 @@ class Split:
             await self._shares.look()
             self.versions.trained(self._policy.info.version)
             self._number = number
-            await self._publish()
+            await self._handing.go_on()
         except ChildError:
             self.queue.dropped[Dropped.TRAINER_LOST] += len(local)
             raise
@@ -173,23 +190,8 @@ class Split:
             self.queue.forget_before(number)
         with suppress(ChildError):
             await self._shares.look()
-            await self._publish()
+            await self._handing.go_on()
         self._ring()
-
-    async def _publish(self) -> None:
-        """Hand the weights on, where they are other ones than the generators can have."""
-        if self.versions.newest == self._published:
-            return
-        try:
-            await self._hand_over()
-        except ChildFailed as error:
-            # The generators go on with what they have, as far as that is not too stale.
-            log.error("weights not published", version=self.versions.newest, why=str(error))
-
-    async def _hand_over(self) -> None:
-        number = self.versions.newest
-        await self._policy.publish_weights(number)
-        self._published = number
 
     async def _taken(self) -> Sequence[Waiting]:
         """What a round learns from, as many as it asks for and, if it asks on, as it wants."""
@@ -199,7 +201,7 @@ class Split:
             self._in_hand += found
             self._ring()
             if not found:
-                await self._publish()
+                await self._handing.go_on()
                 await self._until_rung()
             if self._policy.lost:
                 self.queue.put_back(self._in_hand)
@@ -218,13 +220,19 @@ class Split:
         return max(lacking, int(more))
 
     async def _until_permitted(self, generator: Generator) -> int:
-        """Questions that the generator may begin now; they are under way from here on."""
+        """Questions that the generator may begin now; they are under way from here on.
+
+        0 where it is waited for first, to take weights.
+        """
         generator.waiting_since = self._clock.now()
         try:
-            while not (count := permitted(self._situation(generator))):
+            while not self._handing.expects(generator):
+                has = self._handing.has(generator)
+                if count := permitted(self._situation(generator)) if has else 0:
+                    generator.under_way = count
+                    return count
                 await self._until_rung()
-            generator.under_way = count
-            return count
+            return 0
         finally:
             generator.waiting_since = None
 
@@ -246,7 +254,7 @@ class Split:
             in_hand=len(self._in_hand),
             under_way=sum(one.under_way for one in others),
             training=self._training,
-            lag=self.versions.lag(self._published),
+            lag=self.versions.lag(self._handing.published),
             others=any(one.stands for one in others),
             round_seconds=self.trainer_pace.interval_seconds,
             group_seconds=generator.pace.unit_seconds,

@@ -1,14 +1,15 @@
 """Weights by torch.distributed: gloo where they are in memory, NCCL where they are on CUDA.
 
-The trainer is rank 0, its generators are the ranks after it. Parameters are streamed (stream.py)
+The trainer is rank 0, the generators that an update goes to are the ranks after it: they may be
+other ones each time, and who comes back is met in a new group. Parameters are streamed (stream.py)
 through two buffers that take turns: while one is on its way, the other is filled, or emptied into
 its places. So each side needs two buffers and one parameter beside its model, whatever its size.
 Large parameters that are in memory anyway need no packing: gloo sends them from where they lie.
 
 Unlike the other channels this one needs everybody at once: `publish` waits for all generators to
 come to the end of a batch, up to the timeout, and nothing can be taken between two publications. A
-generator that comes back has to wait for the next. Groups are made of their own store: whatever
-else a process does with torch.distributed is left alone.
+generator that comes back has to wait for the next, or for one to itself. Groups are made of their
+own store: whatever else a process does with torch.distributed is left alone.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -57,7 +58,8 @@ class BroadcastOut:
         verify: bool = True,
         gathered: bool = False,
     ) -> None:
-        """Serve the address (port 0 is any that is free). `generators` take part in every update.
+        """Serve the address (port 0 is any that is free). `generators` take part in an update,
+        those numbered from 1 on, unless it is published to others.
 
         `verify` sums up all bytes on both sides, for which CUDA copies them to memory. Tensors that
         are `gathered` for each publication are let go of as soon as they are packed; others may be
@@ -69,6 +71,7 @@ class BroadcastOut:
         self._life = secrets.token_hex(8)
         self._version, self._attempt, self._group_number = -1, 0, 0
         self._group: Group | None = None
+        self._members: list[int] = []
         self._direct = 0 if gathered or self._device.type != "cpu" else _DIRECT_BYTES
         size = stream.buffer_bytes(plan, buffer_bytes)
         self._buffers = [_buffer(size, self._device) for _ in range(2)]
@@ -90,16 +93,24 @@ class BroadcastOut:
         WeightsError where one doesn't come, or breaks off: then some may have taken it and others
         not, and the next version goes to all.
         """
-        started = time.perf_counter()
         if version <= self._version:
+            raise ValueError(f"version {version} after {self._version}")
+        return self.publish_to(range(1, self._generators + 1), version, tensors)
+
+    def publish_to(
+        self, generators: Iterable[int], version: int, tensors: Iterable[tuple[str, Tensor]]
+    ) -> Published:
+        """The same for the generators of these numbers alone, which may be to have the version that
+        others have already."""
+        started = time.perf_counter()
+        if version < self._version:
             raise ValueError(f"version {version} after {self._version}")
         self._version, self._attempt = version, self._attempt + 1
         offer = Offer(
             version,
             self._life,
             self._attempt,
-            self._group_number,
-            self._generators + 1,
+            list(generators),
             self.buffer_bytes,
             self._direct,
             self._verify,
@@ -107,8 +118,9 @@ class BroadcastOut:
         whole = Checksum()
         try:
             self._meeting.offer(offer)
-            self._hear(offer, "ready", "come to the end of its batch")
-            self._meeting.tell(offer.key("go"), GO)
+            said = self._hear(offer, "ready", "come to the end of its batch")
+            self._meet(offer, said)
+            self._meeting.tell(offer.key("go"), f"{GO} {self._group_number}")
             self._send(offer, tensors, whole)
             checksum = whole.digits if self._verify else ""
             self._meeting.tell(offer.key("checksum"), checksum)
@@ -128,23 +140,36 @@ class BroadcastOut:
         self._group = None
         del self._meeting
 
-    def _hear(self, offer: Offer, what: str, doing: str) -> None:
-        """Wait until every generator has said that it is so far. WeightsError, WeightsMismatch."""
-        ranks = range(1, self._generators + 1)
-        said = self._meeting.wait([offer.key(f"{what}/{rank}") for rank in ranks])
-        for rank, text in zip(ranks, said, strict=True):
+    def _hear(self, offer: Offer, what: str, doing: str) -> Sequence[str]:
+        """What every generator says once it is so far. WeightsError, WeightsMismatch."""
+        numbers = offer.generators
+        heard = self._meeting.wait([offer.key(f"{what}/{number}") for number in numbers])
+        said = []
+        for number, text in zip(numbers, heard, strict=True):
             if text is None:
                 raise WeightsError(
-                    f"generator {rank} didn't {doing} for version {offer.version} within "
+                    f"generator {number} didn't {doing} for version {offer.version} within "
                     f"{self.address.timeout_seconds:g} s (policy.weights.timeout_seconds)"
                 )
-            if text != OK:
+            if not text.startswith(OK):
                 failure = WeightsMismatch if what == "ready" else WeightsError
-                raise failure(f"generator {rank}: {text}")
+                raise failure(f"generator {number}: {text}")
+            said.append(text)
+        return said
+
+    def _meet(self, offer: Offer, said: Sequence[str]) -> None:
+        """Begin a new group unless all are in the last one, of which each said the number."""
+        held = {text.removeprefix(OK).strip() for text in said}
+        if self._members != offer.generators or held != {str(self._group_number)}:
+            self._group = None
+        if self._group is None:
+            self._group_number += 1
+            self._members = offer.generators
 
     def _send(self, offer: Offer, tensors: Iterable[tuple[str, Tensor]], whole: Checksum) -> None:
         if self._group is None:
-            self._group = self._meeting.group(offer, 0, self._device)
+            processes = len(offer.generators) + 1
+            self._group = self._meeting.group(self._group_number, 0, processes, self._device)
         earlier: Work | None = None
         seen = self._summed(tensors, whole) if self._verify else tensors
         for part in stream.packed(self._plan, seen, self._buffers, self._direct):
@@ -169,30 +194,29 @@ class BroadcastOut:
     def _give_up(self, offer: Offer) -> None:
         """Let nobody wait for this offer, and begin the next with a new group."""
         self._group = None
-        self._group_number += 1
         with contextlib.suppress(WeightsError):
             self._meeting.tell(offer.key("go"), "no")
             self._meeting.offer(None)
 
 
 class BroadcastIn:
-    """A generator's side, rank 1 or higher."""
+    """A generator's side."""
 
     def __init__(
-        self, address: Address, rank: int, base: str = "", *, device: torch.device | str = "cpu"
+        self, address: Address, number: int, base: str = "", *, device: torch.device | str = "cpu"
     ) -> None:
-        """Reach the trainer, `rank` of as many generators as it waits for. WeightsError."""
+        """Reach the trainer as the generator of that number, from 1 on. WeightsError."""
         self._meeting = Meeting(address, serve=False)
-        self._rank, self._base, self._device = rank, base, torch.device(device)
+        self._number, self._base, self._device = number, base, torch.device(device)
         self._life: str | None = None
-        self._torn = False
+        self._torn, self._lost = False, False
         self._group: tuple[int, str, Group] | None = None
         self._buffers: list[Tensor] = []
 
     def newest(self) -> int | None:
         """The version that the trainer waits to broadcast. See WeightsIn; raises WeightsError where
         the trainer is gone."""
-        offer = self._meeting.offered()
+        offer = self._offered()
         return None if offer is None else offer.version
 
     def take(self, into: Tensors, have: int) -> Taken | None:
@@ -202,22 +226,22 @@ class BroadcastIn:
         be damaged at the end, is WeightsTorn.
         """
         started = time.perf_counter()
-        offer = self._meeting.offered()
+        offer = self._offered()
         if offer is None:
             return None
         known = self._life in (None, offer.life) and not self._torn
         if offer.version <= have and known:
             return None
-        plan = self._agree(offer, into)
+        plan, group = self._agree(offer, into)
         whole = Checksum()
         try:
-            checksum = self._receive(offer, plan, into, whole)
+            checksum = self._receive(offer, plan, group, into, whole)
         except WeightsError as error:
             self._group = None
             with contextlib.suppress(WeightsError):
-                self._meeting.tell(offer.key(f"done/{self._rank}"), str(error))
+                self._meeting.tell(offer.key(f"done/{self._number}"), str(error))
             raise
-        self._meeting.tell(offer.key(f"done/{self._rank}"), OK)
+        self._meeting.tell(offer.key(f"done/{self._number}"), OK)
         self._life, self._torn = offer.life, False
         seconds = time.perf_counter() - started
         return Taken(offer.version, checksum, plan.bytes, seconds, whole.seconds)
@@ -227,9 +251,22 @@ class BroadcastIn:
         self._group = None
         del self._meeting
 
-    def _agree(self, offer: Offer, into: Tensors) -> Plan:
-        """Compare plans, and wait until all are ready. WeightsMismatch, WeightsError."""
-        ready = offer.key(f"ready/{self._rank}")
+    def _offered(self) -> Offer | None:
+        """The offer that stands, if it is to us too. WeightsError where the trainer is gone; one
+        that came back is reached at the next try."""
+        if self._lost:
+            self._meeting = Meeting(self._meeting.address, serve=False)
+        self._lost = True
+        offer = self._meeting.offered()
+        self._lost = False
+        return offer if offer is not None and self._number in offer.generators else None
+
+    def _agree(self, offer: Offer, into: Tensors) -> tuple[Plan, int]:
+        """Compare plans, and wait until all are ready; the number of the group that they meet in.
+
+        WeightsMismatch, WeightsError.
+        """
+        ready = offer.key(f"ready/{self._number}")
         header = (self._meeting.read("plan") or "").encode("latin-1")
         plan, _ = layout.decoded(header[LENGTH_BYTES:])
         try:
@@ -237,17 +274,18 @@ class BroadcastIn:
         except WeightsMismatch as error:
             self._meeting.tell(ready, str(error))
             raise
-        self._meeting.tell(ready, OK)
+        held = self._group[0] if self._group and self._group[1] == offer.life else 0
+        self._meeting.tell(ready, f"{OK} {held}")
         (said,) = self._meeting.wait([offer.key("go")])
-        if said != GO:
+        if said is None or not said.startswith(GO):
             raise WeightsError(f"the trainer gave version {offer.version} up: others didn't come")
-        return plan
+        return plan, int(said.removeprefix(GO))
 
-    def _receive(self, offer: Offer, plan: Plan, into: Tensors, whole: Checksum) -> str:
+    def _receive(self, offer: Offer, plan: Plan, group: int, into: Tensors, whole: Checksum) -> str:
         """Fill the tensors; return the checksum. WeightsError if none is filled, WeightsTorn."""
         filled = False
         try:
-            for _ in self._filled(offer, plan, into):
+            for _ in self._filled(offer, plan, group, into):
                 filled = self._torn = True
             if offer.verified:
                 for entry in plan.entries:
@@ -267,12 +305,12 @@ class BroadcastIn:
             )
         return found
 
-    def _filled(self, offer: Offer, plan: Plan, into: Tensors) -> Iterator[None]:
+    def _filled(self, offer: Offer, plan: Plan, number: int, into: Tensors) -> Iterator[None]:
         """Receive the stream, a part on its way while the one before is unpacked; yields after
         each that has changed the tensors."""
         if not self._buffers or len(self._buffers[0]) != offer.buffer_bytes:
             self._buffers = [_buffer(offer.buffer_bytes, self._device) for _ in range(2)]
-        group, direct = self._joined(offer), offer.direct_bytes
+        group, direct = self._joined(offer, number), offer.direct_bytes
         landing = stream.Landing(into, self._buffers, direct)
         earlier: tuple[list[Span], Tensor, Work] | None = None
         for part in stream.parts(plan, offer.buffer_bytes, direct):
@@ -289,11 +327,12 @@ class BroadcastIn:
             landing.unpack(*earlier[:2])
             yield
 
-    def _joined(self, offer: Offer) -> Group:
+    def _joined(self, offer: Offer, number: int) -> Group:
         """The processes of the offer: those of the one before, unless they broke up."""
-        if self._group is None or self._group[:2] != (offer.group, offer.life):
-            made = self._meeting.group(offer, self._rank, self._device)
-            self._group = (offer.group, offer.life, made)
+        if self._group is None or self._group[:2] != (number, offer.life):
+            rank, processes = offer.generators.index(self._number) + 1, len(offer.generators) + 1
+            made = self._meeting.group(number, rank, processes, self._device)
+            self._group = (number, offer.life, made)
         return self._group[2]
 
 

@@ -55,16 +55,14 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What the trainer is about to broadcast."""
+    """What the trainer is about to broadcast, and to whom."""
 
     version: int
     life: str
     attempt: int
     """Grows with every offer: keys of one are not those of another."""
-    group: int
-    """Grows with every process group; a new one is made where the last broke."""
-    processes: int
-    """Those in the group: the trainer and its generators."""
+    generators: list[int]
+    """The numbers of those that it goes to; the first of them is rank 1 of the group."""
     buffer_bytes: int
     direct_bytes: int
     """Tensors from this size on are sent from where they lie (stream.py)."""
@@ -134,16 +132,16 @@ class Meeting:
         content = json.loads(self.read("offer") or "null")
         return Offer(**content) if content is not None else None
 
-    def group(self, offer: Offer, rank: int, device: torch.device) -> Group:
-        """Join the processes of an offer. Raises RuntimeError."""
-        store = _distributed.PrefixStore(f"group/{offer.group}", self._store)
+    def group(self, number: int, rank: int, processes: int, device: torch.device) -> Group:
+        """Join so many processes under a number that was never used. Raises RuntimeError."""
+        store = _distributed.PrefixStore(f"group/{number}", self._store)
         on_cuda = device.type == "cuda"
         kind = _distributed.ProcessGroupNCCL if on_cuda else _distributed.ProcessGroupGloo
         options = kind.Options() if on_cuda else kind._Options()
         options._timeout = self.address.timeout
         if not on_cuda:  # gloo would listen where this machine's name leads to
             options._devices = [kind.create_device(hostname=self._own_host())]
-        made: Group = kind(store, rank, offer.processes, options)
+        made: Group = kind(store, rank, processes, options)
         return made
 
     @contextlib.contextmanager

@@ -48,15 +48,15 @@ def open_in(
     home: Path,
     user: int,
     base: str,
-    rank: int = 1,
+    number: int = 1,
     device: torch.device | str = "cpu",
 ) -> WeightsIn:
-    """Open a generator's end, the one with this `rank` from 1 on; `base` is the fingerprint of what
+    """Open a generator's end, the one of this `number` from 1 on; `base` is the fingerprint of what
     isn't sent. A broadcast needs the trainer to be there. Raises WeightsError."""
     if settings.channel == "folder":
         return FolderIn(_folder(settings, home), base)
     if settings.channel == "broadcast":
-        return BroadcastIn(_address(settings), rank, base, device=device)
+        return BroadcastIn(_address(settings), number, base, device=device)
     return SharedMemoryIn(place_of(home, user), base)
 
 

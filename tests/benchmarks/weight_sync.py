@@ -31,7 +31,7 @@ from swarmnode.weights.meeting import Address, Meeting
 from swarmnode.weights.plan import Plan, as_bytes
 from swarmnode.weights.shared_memory import SharedMemoryOut
 from tests.benchmarks.sharing_markdown import table
-from tests.benchmarks.weight_sync_child import PLAIN, TIMEOUT_SECONDS
+from tests.benchmarks.weight_sync_child import PLAIN_GROUP, TIMEOUT_SECONDS
 from tests.benchmarks.weight_sync_model import LAYERS, contiguous, model, put_all
 
 PAGE = Path("docs/results/weight-sync.md")
@@ -105,7 +105,7 @@ class Trainer:
         ports = [one.address.port for one in self._broadcasts.values()]
         ports.append(self._plain.address.port)
         self.child = Child(place, folder, *ports, dtype, layers)
-        self._group = self._plain.group(PLAIN, 0, torch.device("cpu"))
+        self._group = self._plain.group(PLAIN_GROUP, 0, 2, torch.device("cpu"))
         self._version = 0
 
     def ways(self) -> dict[str, Callable[[], dict[str, float]]]:

@@ -18,12 +18,12 @@ from swarmnode.weights.broadcast import BroadcastIn
 from swarmnode.weights.channel import WeightsIn
 from swarmnode.weights.checksum import checksum
 from swarmnode.weights.folder import FolderIn
-from swarmnode.weights.meeting import Address, Meeting, Offer
+from swarmnode.weights.meeting import Address, Meeting
 from swarmnode.weights.shared_memory import SharedMemoryIn
 from tests.benchmarks.weight_sync_model import contiguous, model, serve
 
 TIMEOUT_SECONDS = 120.0
-PLAIN = Offer(0, "plain", 0, 0, 2, 0, 0, False)
+PLAIN_GROUP = 0
 """Names the process group of the contiguous broadcast."""
 
 
@@ -44,7 +44,7 @@ def main(place: Path, folder: Path, ports: Sequence[int], dtype: str, layers: in
     meeting = Meeting(plain, serve=False)
     server = serve(into)
     print(server.server_port, flush=True)
-    group = meeting.group(PLAIN, 1, torch.device("cpu"))
+    group = meeting.group(PLAIN_GROUP, 1, 2, torch.device("cpu"))
     for line in sys.stdin:
         what, started, sums = line.strip(), time.perf_counter(), 0.0
         if what == "contiguous":

@@ -32,8 +32,15 @@ class Process:
     process_id: int | None = 1
     starts: int = 1
 
+    @property
+    def alive(self) -> bool:
+        return self.process_id is not None
+
     def start(self) -> None:
         self.process_id, self.starts = 1, self.starts + 1
+
+    async def begin(self) -> None:
+        self.start()
 
 
 @dataclass
@@ -67,7 +74,9 @@ class Machine(Learner):
         """So long, give or take a fifth."""
         await self.clock.sleep(seconds * self.rng.uniform(0.8, 1.2))
 
-    async def publish_weights(self, version: int) -> Mapping[str, Any]:
+    async def publish_weights(
+        self, version: int, generators: Sequence[int] = ()
+    ) -> Mapping[str, Any]:
         if self.lost:
             raise ChildGone("the trainer is dead")
         self.available = version
@@ -110,6 +119,7 @@ class Sampler:
         self.group_seconds = group_seconds
         self.process = Process()
         self.info = PolicyInfo("machine", 0, b"")
+        self.has_weights = True
         self.created = 0
         self.sampled = 0
 
@@ -148,7 +158,7 @@ def split_over(
         return None
 
     made = [
-        Generator(f"generator-{place}", one.process, one, order, machine.clock)  # type: ignore[arg-type]
+        Generator(f"generator-{place}", place, one.process, one, order, machine.clock)  # type: ignore[arg-type]
         for place, one in enumerate(samplers, 1)
     ]
     return Split(

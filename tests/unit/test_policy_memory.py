@@ -54,6 +54,15 @@ SMOLLM2 = ModelShape(
 )
 
 
+def test_ranks_share_what_is_trained_and_gather_what_is_sampled_with() -> None:
+    alone, of_four = estimate(SMOLLM2, WORK), estimate(SMOLLM2, replace(WORK, ranks=4))
+    assert of_four.weights * 4 == alone.weights
+    assert of_four.optimizer * 4 == alone.optimizer
+    assert of_four.sampling == alone.sampling + alone.weights, "the whole model, and a copy of it"
+    assert of_four.training < alone.training / 2
+    assert of_four.total < alone.total
+
+
 def test_the_shape_of_tiny_is_that_of_the_model_that_is_built() -> None:
     policy = load_policy(PolicySettings(), 0)
     shape = tiny_shape(TinySettings(), policy.codec.vocabulary_size)

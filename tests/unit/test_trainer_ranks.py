@@ -21,6 +21,7 @@ from swarmnode.children import policy_child, trainer_words
 from swarmnode.config.policy import PolicySettings, TinySettings
 from swarmnode.config.settings import SettingsError, load_settings
 from swarmnode.process import Child, ChildGone, ChildRefused
+from swarmnode.torchrun import Place, place_of
 from swarmnode.training.layout import layout_of
 from swarmnode.training.ranks import Alone, rows_of_ranks
 from tests.unit.model_support import small_gpt2
@@ -197,6 +198,19 @@ def test_where_one_rank_is_lost_all_of_them_end() -> None:
     psutil.wait_procs([other], timeout=30)
     assert not other.is_running()
     host.child.close_now()
+
+
+def test_torchrun_says_in_the_environment_which_rank_a_process_is() -> None:
+    told = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
+    told |= {"MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500"}
+    assert place_of(told) is None, "another program's variables"
+    told["TORCHELASTIC_RUN_ID"] = "none"
+    assert place_of(told) == Place(3, 4, 1, 2, "10.0.0.1", 29500)
+    again = place_of(told | {"TORCHELASTIC_RESTART_COUNT": "2"})
+    assert again == Place(3, 4, 1, 2, "10.0.0.1", 29500, attempt=2)
+    assert trainer_words(PolicySettings(), told) == ["torchrun"]
+    assert place_of(told | {"WORLD_SIZE": "1"}) is None
+    assert Place.of_arguments(again.arguments()) == again
 
 
 def test_rows_are_spread_evenly_and_each_goes_to_one_rank() -> None:

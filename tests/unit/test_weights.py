@@ -378,7 +378,7 @@ def test_the_settings_name_the_channel(
     opened = open_out(settings, tmp_path, user, Plan.of(uniform(0)), generators=2)
     assert type(opened) is out
     if into is not None:
-        taking = open_in(settings, tmp_path, user, base="", rank=1)
+        taking = open_in(settings, tmp_path, user, base="", number=1)
         assert type(taking) is into
         opened.publish(0, uniform(0).items())
         assert taking.newest() == 0, "both ends are in the same place"
@@ -398,5 +398,10 @@ def test_buffers_and_waits_are_as_set() -> None:
     opened.close()
     with pytest.raises(ValidationError, match="address"):
         WeightSync(address="no port")
-    with pytest.raises(ValidationError, match=r"policy.weights.channel to shared-memory or folder"):
-        PolicySettings(mode="split", weights=settings)
+    elsewhere = {"mode": "split", "remote_generators": 1}
+    with pytest.raises(ValidationError, match=r"needs policy\.generators_address"):
+        PolicySettings.model_validate(elsewhere)
+    with pytest.raises(ValidationError, match=r"policy.weights.channel to folder or broadcast"):
+        PolicySettings.model_validate(elsewhere | {"generators_address": "127.0.0.1:1"})
+    with pytest.raises(ValidationError, match="needs a generator"):
+        PolicySettings(mode="split", generators=0)

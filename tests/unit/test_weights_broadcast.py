@@ -245,3 +245,54 @@ def test_what_belongs_to_others_in_torch_distributed_is_left_alone() -> None:
     assert not torch.distributed.is_initialized()  # no default group was made
     taking.close()
     out.close()
+
+
+def test_a_version_goes_to_those_who_are_named_and_again_to_one_that_came_back() -> None:
+    """Numbers need not be ranks, and whoever is not named neither takes part nor is waited for."""
+    sent = large()
+    out = trainer(sent, 3)
+    third, away, into = BroadcastIn(out.address, 3), BroadcastIn(out.address, 1), blank(sent)
+    with ThreadPoolExecutor(1) as beside:
+        for generators, version in (([3], 5), ([3], 6)):
+            waiting = beside.submit(waited_for, third, into, version - 1)
+            out.publish_to(generators, version, sent.items())
+            assert waiting.result().version == version
+            assert away.take(blank(sent), -1) is None
+        # The same number, another process: it has no group, and not even the newest version.
+        third.close()
+        third, again = BroadcastIn(out.address, 3), blank(sent)
+        waiting = beside.submit(waited_for, third, again)
+        out.publish_to([3], 6, sent.items())
+        assert waiting.result().version == 6
+        assert checksum(again.values()) == checksum(sent.values())
+        # Both together, in a group of their own, and then one alone again.
+        with ThreadPoolExecutor(1) as besides:
+            other = besides.submit(waited_for, away, blank(sent))
+            waiting = beside.submit(waited_for, third, again, 6)
+            out.publish_to([1, 3], 7, sent.items())
+            assert (other.result().version, waiting.result().version) == (7, 7)
+        with pytest.raises(ValueError, match="version 5 after 7"):
+            out.publish_to([1], 5, sent.items())
+    for end in (third, away):
+        end.close()
+    out.close()
+
+
+def test_a_trainer_that_came_back_is_reached_again() -> None:
+    sent = large()
+    out = trainer(sent, 1)
+    taking, into = BroadcastIn(out.address, 1), blank(sent)
+    with ThreadPoolExecutor(1) as beside:
+        waiting = beside.submit(waited_for, taking, into)
+        out.publish(9, sent.items())
+        assert waiting.result().version == 9
+        address = out.address
+        out.close()
+        with pytest.raises(WeightsError, match="is gone"):
+            taking.take(into, 9)
+        out = BroadcastOut(address, 1, Plan.of(sent), buffer_bytes=BUFFER_BYTES)
+        waiting = beside.submit(waited_for, taking, into, 9)
+        out.publish(2, sent.items())  # it went on from a checkpoint
+        assert waiting.result().version == 2
+    taking.close()
+    out.close()
