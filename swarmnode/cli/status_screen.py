@@ -11,7 +11,7 @@ from rich.text import Text
 from swarmnode.cli.split_screen import split_lines
 from swarmnode.observe.facts import HealthWarning, Severity
 from swarmnode.observe.status import NetworkStatus, Reward, StatusDocument
-from swarmnode.observe.words import counted, lasting, plain, size_of
+from swarmnode.observe.words import counted, lasting, plain, reach_in_words, size_of
 
 MOST_SHOWN = 6
 """Tasks, reasons and addresses that have room on the screen; --json has all."""
@@ -115,10 +115,9 @@ def _network(network: NetworkStatus) -> Iterator[tuple[str, str]]:
         ),
     )
     yield "traffic", f"{size_of(network.bytes_in)} in, {size_of(network.bytes_out)} out"
-    reach = {None: "not known yet whether others can dial us", True: "others can dial us"}
     yield (
         "reach",
-        reach.get(network.reachable, "others cannot dial us")
+        reach_in_words(network.reach, network.relays)
         + (f": {', '.join(network.addresses[:MOST_SHOWN])}" if network.addresses else ""),
     )
     if lan := network.lan:

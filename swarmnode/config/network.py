@@ -22,7 +22,8 @@ class Network(Section):
 
     listen: tuple[str, ...] = ("/ip4/127.0.0.1/tcp/0",)
     """Addresses to listen on, as multiaddrs. The default is this machine alone, at any free port;
-    `/ip4/0.0.0.0/tcp/PORT` is every network that it is on."""
+    `/ip4/0.0.0.0/tcp/PORT` is every network that it is on, `/ip6/::/tcp/PORT` the same over IPv6,
+    `/ip4/0.0.0.0/udp/PORT/quic-v1` over QUIC."""
 
     announce: tuple[str, ...] = ()
     """Addresses that others are told to dial, where they differ from those listened on; each with
@@ -32,8 +33,8 @@ class Network(Section):
     """Bootstrap peers, as multiaddrs that end in /p2p/PEER; beside those of the swarm file."""
 
     public: bool = False
-    """Whether this node offers itself to strangers: hole punching and AutoNAT, and a DHT server
-    once it is proven that others can dial it."""
+    """Whether this node offers itself to strangers: a DHT server from the start, until others can't
+    dial it; AutoNAT, and where that finds a router in between, bootstrap peers as relays."""
 
     relay: bool = False
     """Whether this node relays other nodes' connections; a bootstrap peer may."""

@@ -10,7 +10,7 @@ from swarmnode.doctor.examine import MachineFacts
 from swarmnode.observe.network_warnings import CLOCK_SECONDS
 from swarmnode.observe.node_warnings import LOW_DISK_BYTES, NO_DISK_BYTES
 from swarmnode.observe.status import StatusDocument
-from swarmnode.observe.words import plain, size_of
+from swarmnode.observe.words import plain, reach_in_words, size_of
 from swarmnode.rewards.sandbox import Confinement
 
 PYTHON = (3, 11)
@@ -215,13 +215,20 @@ def running_checks(status: StatusDocument | None) -> list[Check]:
     if status is None:
         fix = "Start it with `swarmnode run`, with the same home and as the same user."
         return [_failed("node", "none is running with this home", fix)]
-    return [_ok("node", status.summary), *_clock(status), *_complaints(status)]
+    return [_ok("node", status.summary), *_reach(status), *_clock(status), *_complaints(status)]
 
 
 def _running(facts: MachineFacts) -> list[Check]:
     if facts.status is None:
         return [_ok("node", "none is running with this home")]
     return running_checks(facts.status)
+
+
+def _reach(status: StatusDocument) -> list[Check]:
+    network = status.network
+    if network.state not in ("alone", "connected") or network.reach == "unreachable":
+        return []  # a warning says it, and what to do
+    return [_ok("reach", plain(reach_in_words(network.reach, network.relays)))]
 
 
 def _clock(status: StatusDocument) -> list[Check]:

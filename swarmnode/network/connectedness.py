@@ -75,6 +75,11 @@ class Connectedness:
         return self._found.proven
 
     @property
+    def only_nearby(self) -> bool:
+        """Whether nobody but peers of our local networks counts, since there are no others."""
+        return self._found is self._nearby
+
+    @property
     def reachable_nearby(self) -> bool:
         """Whether peers of our local networks have dialled us."""
         return self._nearby.proven is True

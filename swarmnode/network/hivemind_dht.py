@@ -22,7 +22,13 @@ from swarmnode.network.dht_node import DhtNode
 from swarmnode.network.dht_records import AnnouncementValidator, RecordStore, key_id
 from swarmnode.network.doors import Doors
 from swarmnode.network.hivemind_pings import Pings, opening
-from swarmnode.network.incoming import ANSWER_SECONDS, REQUEST_SECONDS, STREAMS_MAX, Incoming
+from swarmnode.network.incoming import (
+    ANSWER_SECONDS,
+    HANG_UP_SECONDS,
+    REQUEST_SECONDS,
+    STREAMS_MAX,
+    Incoming,
+)
 from swarmnode.network.light_hivemind import PeerID, control_messages
 from swarmnode.network.p2pd import Daemon
 from swarmnode.network.p2pd_topics import Topics
@@ -59,11 +65,8 @@ def _messages(daemon: Daemon, order: PeerOrder) -> OpenMessages | SealedMessages
 class HivemindPeer:
     """The Peer of peer.py; built by `start`, of no use once `died` is set."""
 
-    def __init__(
-        self, daemon: Daemon, dht: DhtNode, addresses: Sequence[str], doors: Doors | None
-    ) -> None:
+    def __init__(self, daemon: Daemon, dht: DhtNode, doors: Doors | None) -> None:
         self.peer_id: Final = str(daemon.p2p.peer_id)
-        self.addresses: Final = list(addresses)
         self.died: Final = daemon.died
         self._daemon = daemon
         self._dht = dht
@@ -97,11 +100,8 @@ class HivemindPeer:
             )
             if not order.client:
                 await dht.serve()
-            identify = control_messages.Request(type=control_messages.Request.IDENTIFY)
-            answer = await daemon.ask(identify)
-            own = str(daemon.p2p.peer_id)
-            addresses = [readable(address, own) for address in answer.identify.addrs]
-            peer = cls(daemon, dht, [each for each in addresses if each], order.doors)
+            await daemon.identify()
+            peer = cls(daemon, dht, order.doors)
         except BaseException:
             await daemon.close()
             raise
@@ -114,6 +114,12 @@ class HivemindPeer:
     def has_dht(self) -> bool:
         """True."""
         return True
+
+    @property
+    def addresses(self) -> Sequence[str]:
+        """See Peer; those through relays come and go."""
+        found = (readable(address, self.peer_id) for address in self._daemon.addresses)
+        return [each for each in found if each]
 
     @property
     def process_id(self) -> int:
@@ -206,6 +212,10 @@ class HivemindPeer:
             async with asyncio.timeout(ANSWER_SECONDS):
                 response = await handler(peer_id, request)
                 await write_framed(writer, response)
+            # Over QUIC p2pd drops what the peer has not taken yet when we hang up first.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(HANG_UP_SECONDS):
+                    await reader.read(1)
             self._bytes_in += len(request)
             self._bytes_out += len(response)
             answered = True

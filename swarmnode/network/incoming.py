@@ -19,6 +19,8 @@ REQUEST_SECONDS: Final = 10.0
 """For a request to arrive."""
 ANSWER_SECONDS: Final = 60.0
 """For an answer to be made and taken."""
+HANG_UP_SECONDS: Final = 5.0
+"""For the peer to hang up once it has its answer."""
 
 
 class Incoming:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from swarmnode.clock import Clock
-from swarmnode.network.addresses import is_loopback, is_near
+from swarmnode.network.addresses import direct_ones, is_loopback, is_near, relayed_ones
 from swarmnode.network.allowance import BytesByPeer
 from swarmnode.network.belonging import Belonging
 from swarmnode.network.connectedness import Connectedness
@@ -232,9 +232,10 @@ class Membership:
             return self._own_addresses()[:HOLDERS_MAX]
         others = self.company.dialable_peers(len(self.peer.connections))
         offered = [each for each in others if not self._avoided(peer_id_in(each))][:OFFERED_TO]
-        # Those on our local network can come for it themselves.
+        # Those on our local network can come for it themselves; a relay is for want of others.
         near = filter(is_near, self._own_addresses()) if self.company.reachable_nearby else ()
-        return [*offered, *near][:HOLDERS_MAX]
+        relayed = relayed_ones(self.peer.addresses)[: OFFERED_TO - len(offered)]
+        return [*offered, *near, *relayed][:HOLDERS_MAX]
 
     def swarm_size(self) -> float:
         """Nodes in the swarm, by an estimate: at least those that we hear of."""
@@ -316,9 +317,7 @@ class Membership:
         return list(dict.fromkeys(addresses))[:BOOTSTRAP_ADDRESSES_MAX]
 
     def _own_addresses(self) -> Sequence[str]:
-        usable = [each for each in self.peer.addresses if len(each) <= ADDRESS_BYTES_MAX]
-        others = [address for address in usable if not is_loopback(address)]
-        return (others or usable)[:OWN_ADDRESSES]
+        return direct_ones(self.peer.addresses)[:OWN_ADDRESSES]
 
     def _restored(self) -> None:
         self.company.restarted()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from swarmnode.network.addresses import is_loopback, is_near, tcp_part
+from swarmnode.network.addresses import RELAYED, is_loopback, is_near, tcp_part
 from swarmnode.network.choice import Library
 
 
@@ -47,17 +47,30 @@ class NetworkOrder:
         Where a free port was asked for it is the one that was drawn, since announcements that have
         not expired name it.
         """
+        own = [each for each in addresses if RELAYED not in each]
         if self.lan and not self.lan_port:
-            near = {
-                part[1]
-                for each in addresses
-                if (part := tcp_part(each)) and is_near(each) and not is_loopback(each)
-            }
+            local = [each for each in own if is_near(each) and not is_loopback(each)]
+            near = {part[1] for each in local if (part := tcp_part(each))}
             return replace(self, lan_port=near.pop()) if len(near) == 1 else self
-        drawn = [address for address in self.listen if address.endswith("/tcp/0")]
-        ports = {port for address in addresses for port in re.findall(r"/tcp/(\d+)", address)}
-        if len(drawn) != 1 or len(ports) != 1:
-            return self
-        settled = drawn[0].removesuffix("0") + ports.pop()
-        listen = [settled if address in drawn else address for address in self.listen]
-        return replace(self, listen=tuple(listen))
+        asked = Counter(kind for each in self.listen if (kind := _port_kind(each))[1] == "0")
+        drawn: dict[str, str] = {}
+        for name, _ in [kind for kind, count in asked.items() if count == 1]:
+            ports = {port for kind, port in map(_port_kind, own) if kind == name}
+            if len(ports) == 1:
+                drawn[name] = ports.pop()
+        listen = [_with_port(each, drawn) for each in self.listen]
+        return replace(self, listen=tuple(listen)) if drawn else self
+
+
+def _port_kind(address: str) -> tuple[str, str]:
+    """IP version with protocol, and port; ("", "") where an address has none."""
+    parts = address.split("/")
+    return (f"{parts[1]}/{parts[3]}", parts[4]) if len(parts) > 4 else ("", "")
+
+
+def _with_port(address: str, drawn: Mapping[str, str]) -> str:
+    kind, port = _port_kind(address)
+    if port != "0" or kind not in drawn:
+        return address
+    parts = address.split("/")
+    return "/".join([*parts[:4], drawn[kind], *parts[5:]])

@@ -46,6 +46,11 @@ PROBE_SECONDS: Final = 4.0
 ENVIRONMENT: Final = {"GOLOG_LOG_LEVEL": "error", "GOMEMLIMIT": "160MiB", "GOGC": "40"}
 """Of p2pd: a flood of short-lived messages makes little garbage before it is collected."""
 
+RELAY_BUFFER_BYTES: Final = 64 * 1024
+"""Of each relayed connection and direction; p2pd's own default is 16 MiB."""
+RELAY_BYTES_MAX: Final = 256 * 1024 * 1024
+"""In each direction of a relayed connection, which ends then and may be opened anew."""
+
 _LINES_KEPT: Final = 20
 _TERMINATE_SECONDS: Final = 3.0
 _MESSAGE_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -69,6 +74,11 @@ def arguments(order: PeerOrder, identity: Path, control: Path) -> list[str]:
         "relay": int(order.public or order.relay),
         "relayService": int(order.relay),
         "relayDiscovery": 0,
+        "relayBufferSize": RELAY_BUFFER_BYTES,
+        "relayDataLimit": RELAY_BYTES_MAX,
+        "relayTimeLimit": "30m",
+        "relayMaxCircuits": 16,
+        "relayMaxReservations": 128,
         # Without a relay to trust p2pd refuses to start with it.
         "autoRelay": int(order.public and not order.relay and bool(order.bootstrap)),
         "connManager": 1,
@@ -99,6 +109,8 @@ class Daemon:
     def __init__(self, child: asyncio.subprocess.Process, control: Path, ports: PortsHeld) -> None:
         self.died: Final = asyncio.Event()
         self.p2p: Any = None
+        self.addresses: Sequence[bytes] = ()
+        """Binary multiaddrs that others are told to dial, as of the last look at it."""
         self._child = child
         self._control = control
         self._ports = ports
@@ -166,6 +178,11 @@ class Daemon:
         for task in (connection._read_task, connection._write_task):
             self._tasks.append(asyncio.create_task(self._watch(task)))
 
+    async def identify(self, seconds: float = CONTROL_SECONDS) -> None:
+        """Ask it for its addresses, which change as it learns of itself; raises as `ask`."""
+        request = control_messages.Request(type=control_messages.Request.IDENTIFY)
+        self.addresses = tuple((await self.ask(request, seconds)).identify.addrs)
+
     async def add_stream_handler(self, protocol: str, handler: Any) -> None:
         """Have streams of a protocol brought to `handler(info, reader, writer)`."""
         try:
@@ -197,8 +214,7 @@ class Daemon:
         while failures < 2:
             await asyncio.sleep(0 if failures else PROBE_SECONDS)
             try:
-                request = control_messages.Request(type=control_messages.Request.IDENTIFY)
-                await self.ask(request, PROBE_SECONDS)
+                await self.identify(PROBE_SECONDS)
                 failures = 0
             except (OSError, TimeoutError, EOFError):
                 failures += 1

@@ -64,7 +64,7 @@ class Peer(Swarm, Protocol):
 
     @property
     def addresses(self) -> Sequence[str]:
-        """Multiaddrs with our id at the end, as others are told to dial them."""
+        """Multiaddrs with our id at the end, as others are told to dial them, at present."""
 
     @property
     def died(self) -> asyncio.Event:

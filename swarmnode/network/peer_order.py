@@ -15,7 +15,7 @@ class PeerOrder:
     """How a peer is to be started; addresses are multiaddrs.
 
     `private_key` is the Ed25519 seed, 32 bytes. `client`: use the DHT, don't serve it, the mode of
-    those that nobody can dial. `public`: hole punching, AutoNAT and being reached through relays.
+    those that nobody can dial. `public`: AutoNAT, and being reached through relays.
     `relay`: relay others' connections, for bootstrap peers with a public address. `folder` gets
     the key file and sockets; nobody else may be able to enter it. `replicas` are the peers that a
     record is stored on. `sealing` is a private swarm's. `doors` turn strangers away;

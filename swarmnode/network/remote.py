@@ -324,5 +324,12 @@ def _delivered(found: Any) -> Iterator[Delivered]:
 
 
 def _down(why: str, since: float | None) -> dict[str, Any]:
-    unknown = {"reachable": None, "peers": 0, "strangers": 0, "next_attempt_seconds": None}
+    unknown: dict[str, Any] = {
+        "reachable": None,
+        "reach": "unknown",
+        "relays": [],
+        "peers": 0,
+        "strangers": 0,
+        "next_attempt_seconds": None,
+    }
     return {"state": "down", "error": why, "down_since": since, **unknown}

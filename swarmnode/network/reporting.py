@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from swarmnode.clock import Clock
+from swarmnode.network.addresses import relay_in, relayed_ones
 from swarmnode.network.membership import Membership
 
 TURNED_AWAY_TOLD: Final = 64
@@ -22,6 +23,8 @@ def health_of(member: Membership, clock: Clock) -> dict[str, Any]:
         "peer_id": peer.peer_id,
         "addresses": list(peer.addresses),
         "reachable": member.company.reachable,
+        "reach": _reach(member),
+        "relays": _relays(member),
         "peers": len(connected),
         "strangers": sum(map(member.sealing.is_stranger, connected)) if member.sealing else 0,
         "known_announcements": len(member.known),
@@ -54,6 +57,19 @@ def health_of(member: Membership, clock: Clock) -> dict[str, Any]:
             origin: member.shelf.bytes_held(origin) for origin in ("own", "offered", "relayed")
         },
     }
+
+
+def _reach(member: Membership) -> str:
+    """How others get to us, in one word; see UNKNOWN_HEALTH."""
+    if member.company.reachable:
+        return "nearby" if member.company.only_nearby else "reachable"
+    if _relays(member):
+        return "relayed"
+    return "unknown" if member.company.reachable is None else "unreachable"
+
+
+def _relays(member: Membership) -> list[str]:
+    return list(dict.fromkeys(map(relay_in, relayed_ones(member.peer.addresses))))
 
 
 def peers_of(member: Membership, clock: Clock) -> Sequence[dict[str, Any]]:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from swarmnode.network.addresses import RELAYED
 from swarmnode.network.peer import peer_id_in
 from swarmproto import ADDRESS_BYTES_MAX
 
@@ -142,11 +143,14 @@ class DialBook:
         return max(0.0, min(waits)) if waits else None
 
     def dialable(self, connected: Collection[str]) -> Sequence[str]:
-        """Addresses by which connected peers were dialled: others can dial them, too."""
+        """Addresses by which connected peers were dialled: others can dial them, too.
+
+        Through a relay nobody should be sent.
+        """
         return [
             dial.address
             for dial in self._dials.values()
-            if dial.worked and dial.peer_id in connected
+            if dial.worked and dial.peer_id in connected and RELAYED not in dial.address
         ]
 
     def _make_room(self, source: Source) -> None:

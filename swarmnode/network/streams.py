@@ -8,21 +8,35 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
+from swarmnode.network.addresses import RELAYED
 from swarmnode.network.light_hivemind import Multiaddr, PeerID
 from swarmnode.network.peer import peer_id_in
 
 _LENGTH_BYTES: Final = 4
 _CHUNK_BYTES: Final = 64 * 1024
+_PEER_CODE: Final = b"\xa5\x03"
+_RELAYED_PART: Final = b"\xa2\x02"
 
 
 def parsed(address: str) -> tuple[Any, bytes] | None:
     """Peer and place of a multiaddr that ends in /p2p/ID."""
     peer_id = peer_id_in(address)
+    where, relayed, _ = address.partition(f"{RELAYED}/p2p/{peer_id}")
     try:
         peer = PeerID.from_base58(peer_id)
-        return peer, Multiaddr(address.removesuffix(f"/p2p/{peer_id}")).to_bytes()
+        if not relayed:
+            return peer, Multiaddr(address.removesuffix(f"/p2p/{peer_id}")).to_bytes()
+        relay = peer_id_in(where)
+        host = Multiaddr(where.removesuffix(f"/p2p/{relay}")).to_bytes()
+        return peer, host + _as_part(PeerID.from_base58(relay)) + _RELAYED_PART
     except Exception:  # hivemind's parser raises what it likes
         return None
+
+
+def _as_part(peer: Any) -> bytes:
+    """A peer as a part of a binary multiaddr: hivemind writes a CID there, which Go refuses."""
+    multihash: bytes = peer.to_bytes()
+    return _PEER_CODE + bytes([len(multihash)]) + multihash
 
 
 def readable(address: bytes, peer_id: str) -> str:

@@ -88,6 +88,7 @@ class Supervised:
         self._topics: dict[str, Heard] = {}
         self._reform = asyncio.Event()
         self._renewed_since = ""
+        self._last_addresses: Sequence[str] = ()
         self._bytes_before = [0, 0]
         self._looked_at = -1e9
         self.connections: dict[str, Connection] = {}
@@ -96,7 +97,6 @@ class Supervised:
         """Calls that were answered, by protocol; and those that were not, as PROTOCOL/failed."""
         self.restarts = 0
         self.peer_id = ""
-        self.addresses: Sequence[str] = ()
         self.error = ""
         """Why there is no peer now, in one line."""
 
@@ -111,6 +111,11 @@ class Supervised:
     def server(self) -> bool:
         """Whether our peer serves the DHT, or the next one will."""
         return self._server
+
+    @property
+    def addresses(self) -> Sequence[str]:
+        """Of our peer, or of the last one while there is none."""
+        return self._last_addresses if self._peer is None else list(self._peer.addresses)
 
     @property
     def clock_offset(self) -> float | None:
@@ -270,7 +275,7 @@ class Supervised:
         if self._records is not None:
             peer.import_records(self._records)
         self._peer = peer
-        self.peer_id, self.addresses, self.error = peer.peer_id, list(peer.addresses), ""
+        self.peer_id, self.error = peer.peer_id, ""
         self._restored()
 
     async def _end(self) -> None:
@@ -278,7 +283,7 @@ class Supervised:
         self.connections = {}
         if peer is None:
             return
-        self._records = peer.export_records()
+        self._records, self._last_addresses = peer.export_records(), peer.addresses
         self._bytes_before[0] += peer.bytes_in
         self._bytes_before[1] += peer.bytes_out
         await self._within(self._patience.close, peer.close(), otherwise=None)

@@ -32,6 +32,8 @@ UNKNOWN_HEALTH: Mapping[str, Any] = {
     "peer_id": "",
     "addresses": [],
     "reachable": None,
+    "reach": "unknown",
+    "relays": [],
     "peers": 0,
     "strangers": 0,
     "known_announcements": 0,
@@ -49,7 +51,9 @@ UNKNOWN_HEALTH: Mapping[str, Any] = {
 }
 """Health of which nothing is known yet; all values are plain.
 
-`state` is starting, alone, connected or down; `reachable` a bool or None (unknown); `peers` those
+`state` is starting, alone, connected or down; `reachable` a bool or None (unknown), by those who
+have tried to dial us; `reach` how others get to us: unknown, reachable, nearby (nobody has tried
+who is not on our local networks), relayed (through `relays`, by id), unreachable; `peers` those
 connected, `strangers` those of them that are no members of a private swarm;
 `last_acknowledgement_seconds` an age or None (never); `swarm_size` an estimate, and `shard_level`
 the bits of prefix that follow, by which announcements are spread over the DHT;

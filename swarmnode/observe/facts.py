@@ -78,6 +78,8 @@ class Facts:
     """Whether own groups are published."""
     reachable: bool | None = None
     """Whether others can dial us, None while unknown."""
+    relayed: bool = False
+    """Whether a relay takes connections for us."""
     open_addresses: Sequence[str] = ()
     """Addresses listened on beyond loopback."""
     lan: bool = False

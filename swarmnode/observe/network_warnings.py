@@ -222,12 +222,13 @@ NETWORK_WARNABLES: tuple[Warnable, ...] = (
         "not-reachable",
         Severity.INFO,
         "Others cannot dial this node",
-        lambda f: f.network_state == "connected" and f.reachable is False,
+        lambda f: f.network_state == "connected" and f.reachable is False and not f.relayed,
         lambda f: (
             "Nobody can open a connection to this node; its groups go out through peers that "
             "hold them for it."
         ),
-        "Nothing. To be dialled, open the port in the router and give `--listen` and `--announce`.",
+        "Nothing: it takes part in full. To be dialled, forward a port in the router and give "
+        "`--listen` and `--announce`; or `--public`, where a bootstrap peer is a relay.",
         "other nodes cannot open a connection to this one",
     ),
     Warnable(

@@ -21,6 +21,9 @@ from swarmnode.observe.split_status import SplitStatus
 from swarmnode.observe.words import counted, lasting, plain, trying_again
 
 Phase = Literal["starting", "running", "stopping"]
+Reach = Literal["unknown", "reachable", "nearby", "relayed", "unreachable"]
+"""By being dialled; the same, where only those on our local networks have tried; through a relay;
+or not at all."""
 Role = Literal["node", "bootstrap"]
 
 _FAILING = "training-keeps-failing"
@@ -143,6 +146,10 @@ class NetworkStatus(Part):
     """Where others may dial."""
     reachable: bool | None = None
     """Whether others can dial us; None while unknown."""
+    reach: Reach = "unknown"
+    """How others get to us."""
+    relays: tuple[str, ...] = ()
+    """Ids of the peers that pass others' connections on to us."""
     peers: int = 0
     """Connected now."""
     strangers: int = 0
@@ -193,6 +200,7 @@ class NetworkStatus(Part):
             bootstrap_failed=sum(not peer.connected for peer in self.bootstrap),
             last_acknowledgement_seconds=self.last_acknowledgement_seconds,
             reachable=self.reachable,
+            relayed=self.reach == "relayed",
             clock_offset_seconds=self.clock_offset_seconds,
             open_addresses=(*facts.open_addresses, *lan.addresses),
             lan=self.lan is not None,

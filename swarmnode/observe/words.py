@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+RELAYS_NAMED = 3
 VALUE_CHARACTERS = 2000
 """Longest text that is shown of one value; the rest is cut off."""
 
@@ -33,6 +36,17 @@ def size_of(count: float) -> str:
         count /= 1024
         power += 1
     return f"{count:.{0 if count >= 10 or power == 0 else 1}f} {units[power]}"
+
+
+def reach_in_words(reach: str, relays: Sequence[str]) -> str:
+    """How others get to a node."""
+    through = ", ".join(relays[:RELAYS_NAMED])
+    return {
+        "reachable": "others can dial us",
+        "nearby": "others on our networks can dial us, and nobody else has tried",
+        "relayed": f"behind a router (NAT); relayed through {through}",
+        "unreachable": "others cannot dial us; what we share goes out through peers that hold it",
+    }.get(reach, "not known yet whether others can dial us")
 
 
 def counted(count: int, noun: str) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.real.elsewhere import python_elsewhere
+from tests.real.real_support import until
 
 SWITCH = "swarmnode-switch"
 
@@ -62,6 +63,26 @@ def plug(name: str, number: int) -> None:
     ip(f"-n {SWITCH} link add port{number} type veth peer name eth0 netns {name}")
     ip(f"-n {SWITCH} link set port{number} master switch up")
     ip(f"-n {name} link set eth0 up")
+
+
+@contextmanager
+def behind_router(router: str, name: str) -> Iterator[str]:
+    """A namespace behind address translation in user space, which leads out by way of `router`.
+
+    What is inside can dial, and nobody can dial it. Skips without slirp4netns.
+    """
+    program = shutil.which("slirp4netns")
+    if program is None:
+        pytest.skip("address translation needs slirp4netns (docs/contributing.md)")
+    with namespace(name):
+        command = ["ip", "netns", "exec", router, program, "--configure", "--mtu=1500"]
+        command += ["--disable-host-loopback", "--netns-type=path", f"/run/netns/{name}", "tap0"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as slirp:
+            try:
+                until(lambda: "inet " in ip(f"-n {name} addr show"), 20, "an address inside")
+                yield name
+            finally:
+                slirp.kill()
 
 
 def python_in(name: str, folder: Path) -> Path:

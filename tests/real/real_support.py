@@ -253,14 +253,13 @@ class Place:
 
     def run(self, name: str, *arguments: str, python: Path | None = None) -> RealNode:
         """Start `swarmnode run` in the home of that name, by another Python if one is given."""
-        with pytest.MonkeyPatch.context() as patch:
-            if python is not None:
-                patch.setattr(sys, "executable", str(python))
-            return self._started("run", name, arguments)
+        return self._started("run", name, arguments, python)
 
-    def bootstrap(self, name: str = "bootstrap", *arguments: str) -> tuple[RealNode, str]:
+    def bootstrap(
+        self, name: str = "bootstrap", *arguments: str, python: Path | None = None
+    ) -> tuple[RealNode, str]:
         """Start a bootstrap peer, and wait for its address."""
-        node = self._started("bootstrap", name, arguments)
+        node = self._started("bootstrap", name, arguments, python)
 
         def address() -> str | None:
             assert node.process.poll() is None, said(node)
@@ -269,10 +268,15 @@ class Place:
 
         return node, until(address, patience(60), "the bootstrap peer's address")
 
-    def _started(self, command: str, name: str, arguments: Sequence[str]) -> RealNode:
+    def _started(
+        self, command: str, name: str, arguments: Sequence[str], python: Path | None
+    ) -> RealNode:
         home = Home(self.out / name)
         environment = real_environment(os.environ, self.cache)
-        process = start([command, *self._config, *arguments], home, environment)
+        with pytest.MonkeyPatch.context() as patch:
+            if python is not None:
+                patch.setattr(sys, "executable", str(python))
+            process = start([command, *self._config, *arguments], home, environment)
         node = RealNode(len(self.nodes), home, process)
         self.nodes.append(node)
         return node

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,8 +16,10 @@ import pytest
 
 from swarmnode.clock import SystemClock
 from swarmnode.keys import peer_id_of
+from swarmnode.network.addresses import tcp_part
 from swarmnode.network.dht_records import key_id
 from swarmnode.network.dht_table import Neighbours, node_id_of
+from swarmnode.network.dialback import speaks_libp2p
 from swarmnode.network.hivemind_dht import HivemindPeer
 from swarmnode.network.incoming import STREAMS_PER_PEER_MAX
 from swarmnode.network.light_hivemind import (
@@ -28,6 +31,7 @@ from swarmnode.network.light_hivemind import (
 from swarmnode.network.p2pd import Daemon
 from swarmnode.network.peer import PeerUnreachable
 from swarmnode.network.sealing import SealedPeer, Sealing
+from swarmnode.network.streams import parsed
 from swarmproto import SwarmSecret, public_key_of, swarm_id
 from tests.unit.dht_support import order, peers, record, run
 from tests.unit.network_made import RULES, private_key
@@ -93,6 +97,49 @@ def test_what_is_stored_on_others_is_counted_and_found_by_all(tmp_path: Path) ->
                 await first.store(key, "somebody else", *of_second[2:])
 
     run(scenario)
+
+
+@pytest.mark.parametrize(
+    "listen", ["/ip4/127.0.0.1/udp/0/quic-v1", "/ip6/::1/tcp/0", "/ip6/::1/udp/0/quic-v1"]
+)
+def test_quic_and_ipv6_carry_what_tcp_over_ipv4_does(tmp_path: Path, listen: str) -> None:
+    if "ip6" in listen and not ipv6_here():
+        pytest.skip("this machine has no IPv6 loopback")
+
+    async def scenario() -> None:
+        orders = [order(number, tmp_path, listen=(listen,)) for number in (1, 2)]
+        async with peers(*orders) as (first, second):
+            ((_, address),) = await second.connected()
+            assert address.startswith(listen.partition("/0")[0]), "as it was asked for"
+            first.serve(PROTOCOL, echo, 310_000)
+            await until_served(second, first.peer_id)
+            for size in (1, 300_000):
+                sent = os.urandom(size)
+                assert await second.call(first.peer_id, PROTOCOL, sent, 310_000, 30) == sent
+            of_second = record(2)
+            assert await second.store(*of_second) == 1
+            if (part := tcp_part(first.addresses[0])) is not None:
+                assert await speaks_libp2p(*part), "it can be dialled back"
+
+    run(scenario)
+
+
+def ipv6_here() -> bool:
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return True
+    except OSError:
+        return False
+
+
+def test_an_address_through_a_relay_is_written_as_go_reads_it() -> None:
+    relay, peer = (peer_id_of(public_key_of(private_key(number))) for number in (1, 2))
+    place = parsed(f"/ip4/192.0.2.1/tcp/4001/p2p/{relay}/p2p-circuit/p2p/{peer}")
+    assert place is not None
+    identity = bytes.fromhex("002408011220") + public_key_of(private_key(1))
+    expected = bytes.fromhex("04c0000201060fa1a50326") + identity + bytes.fromhex("a202")
+    assert (str(place[0]), place[1]) == (peer, expected)
+    assert parsed(f"/ip4/192.0.2.1/tcp/4001/p2p/0OIl/p2p-circuit/p2p/{peer}") is None
 
 
 def test_alone_nothing_is_acknowledged_and_dead_bootstrap_peers_are_no_failure(

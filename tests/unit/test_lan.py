@@ -112,9 +112,12 @@ def test_a_machine_that_has_slept_asks_at_once_again() -> None:
         async with on_air(sleeper):
             await asyncio.sleep(600)
             said = len(air.said)
+            (link,) = air.links
             own._ahead_seconds = 3600.0
             await asyncio.sleep(LOOK_SECONDS + 1)
             assert len(air.said) >= said + 2, "a question and an answer"
+            (after,) = air.links
+            assert after is not link, "over a socket that knows of the sleep"
 
     in_virtual_time(scenario)
 

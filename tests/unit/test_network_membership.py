@@ -312,11 +312,12 @@ def test_strangers_addresses_do_not_lead_to_our_own_machine_or_to_ourselves() ->
     async def scenario(clock: VirtualClock) -> None:
         async with members(clock) as (fake, joining):
             await joining.join(1)
-            member = await joining.join(2, 1)
+            await joining.join(2, 1)
             made = bundle(private_key(1))
             public = f"/ip4/192.0.2.1/tcp/1/p2p/{peer_id(2)}"
-            member.peer.addresses = [public]
-            for holder in (address(1), public, "/ip4/192.0.2.1/tcp/1", "nonsense", ""):
+            fake.peer(2).addresses = [public]
+            relayed = address(3).replace(peer_id(3), f"{peer_id(3)}/p2p-circuit/p2p/{peer_id(1)}")
+            for holder in (address(1), relayed, public, "/ip4/192.0.2.1/tcp/1", "nonsense", ""):
                 with pytest.raises(PeerUnreachable, match="not an address that we dial"):
                     await fake.fetch(2, holder, made)
 

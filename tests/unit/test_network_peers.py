@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from swarmnode.network.addresses import host_of, is_loopback, is_near, tcp_part
+from swarmnode.network.addresses import is_loopback, is_near, relay_in, tcp_part
 from swarmnode.network.dialback import DialBack, Reachability, speaks_libp2p
 from swarmnode.network.doors import Doors
 from swarmnode.network.saved_peers import (
@@ -151,13 +151,13 @@ def test_the_tcp_part_of_an_address(address: str, part: tuple[str, int] | None) 
         ("/ip4/100.64.0.1/tcp/4001", False, False),
         ("/ip4/192.0.2.1/tcp/4001", False, False),
         ("/ip4/8.8.8.8/tcp/4001/p2p/x", False, False),
-        ("/ip4/127.0.0.1/tcp/4001/p2p/relay/p2p-circuit/p2p/x", False, False),
+        ("/ip4/127.0.0.1/tcp/4001/p2p/relay/p2p-circuit/p2p/x", True, False),
         ("/dns4/localhost/tcp/1", False, False),
     ],
 )
 def test_how_near_an_address_is(address: str, loopback: bool, near: bool) -> None:
     assert (is_loopback(address), is_near(address)) == (loopback, near)
-    assert near <= (host_of(address) is not None)
+    assert relay_in(address) == ("relay" if "p2p-circuit" in address else "")
 
 
 def dial_back(tried: list[tuple[str, int]], reached: bool = True) -> DialBack:

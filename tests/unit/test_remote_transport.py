@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -312,3 +312,22 @@ def test_a_port_that_was_drawn_is_kept_where_it_is_clear_which() -> None:
     assert one.with_drawn_port(addresses).listen == ("/ip4/127.0.0.1/tcp/4001",)
     assert one.with_drawn_port([*addresses, "/ip4/1.2.3.4/tcp/5/p2p/x"]) == one
     assert one.with_drawn_port([]) == one
+    relay = "/ip4/192.0.2.1/tcp/4009/p2p/relay/p2p-circuit/p2p/x"
+    assert one.with_drawn_port([*addresses, relay]).listen == ("/ip4/127.0.0.1/tcp/4001",)
+
+
+def test_ports_are_drawn_by_protocol_and_on_local_networks_apart() -> None:
+    one = order(Path("folder"))
+    asked = ("/ip4/0.0.0.0/udp/0/quic-v1", "/ip6/::/tcp/0", "/ip4/0.0.0.0/tcp/4001")
+    addresses = [
+        "/ip4/192.0.2.1/udp/50001/quic-v1/p2p/x",
+        "/ip4/127.0.0.1/udp/50001/quic-v1/p2p/x",
+        "/ip6/2001:db8::1/tcp/50002/p2p/x",
+        "/ip4/192.0.2.1/tcp/4001/p2p/x",
+    ]
+    drawn = replace(one, listen=asked).with_drawn_port(addresses).listen
+    assert drawn == ("/ip4/0.0.0.0/udp/50001/quic-v1", "/ip6/::/tcp/50002", asked[2])
+    near = ["/ip4/192.168.1.2/tcp/50003/p2p/x", "/ip4/127.0.0.1/tcp/9/p2p/x", addresses[3]]
+    lan = replace(one, listen=(), lan=True)
+    assert lan.with_drawn_port(near).lan_port == 50003
+    assert lan.with_drawn_port([*near, "/ip4/10.0.0.1/tcp/4/p2p/x"]) == lan
