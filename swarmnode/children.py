@@ -8,6 +8,7 @@ from pathlib import Path
 from swarmnode.cluster.cluster import Cluster
 from swarmnode.cluster.host import PlacedHost
 from swarmnode.cluster.journal import Journal
+from swarmnode.cluster.places import Wanted
 from swarmnode.config.policy import PolicySettings
 from swarmnode.config.settings import Settings
 from swarmnode.process import Child
@@ -46,7 +47,13 @@ def policy_child(
 def placed_policy(cluster: Cluster, name: str, threads: int = 1) -> PlacedHost:
     """The same on a machine of a cluster; made anew as it was where that machine is lost."""
     journal = Journal(Path(cluster.folder))
-    return PlacedHost(cluster, name, POLICY_HOST, _computing(threads), threads, journal)
+    return PlacedHost(cluster, Wanted(name, POLICY_HOST, _computing(threads), threads), journal)
+
+
+def placed_generator(cluster: Cluster, name: str, threads: int, gpus: int) -> PlacedHost:
+    """A generator for a node elsewhere; where it is lost, its owner has it placed anew."""
+    wanted = Wanted(name, "swarmnode.placed_generator", _computing(threads), threads, gpus)
+    return PlacedHost(cluster, wanted, journal=None)
 
 
 def trainer_words(settings: PolicySettings, environment: Mapping[str, str]) -> Sequence[str]:

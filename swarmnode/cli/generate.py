@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from swarmnode.cli.clusters import check_cluster
 from swarmnode.cli.exits import Exit, Mistake
 
 
@@ -29,6 +33,14 @@ def generate(
         typer.Option(help="Where the folder that carries the weights is on this machine."),
     ] = None,
     threads: Annotated[int, typer.Option(help="Threads to compute with.", min=1, max=256)] = 1,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            help="ray:HOST:PORT: on the machines of that Ray cluster, all of which have the key "
+            "file at the same path."
+        ),
+    ] = None,
+    places: Annotated[int, typer.Option(help="Generators on the cluster.", min=1, max=64)] = 1,
 ) -> None:
     """Generate for a node that trains elsewhere, until Ctrl-C (docs/scaling.md).
 
@@ -45,6 +57,20 @@ def generate(
     if device not in (None, "auto", "cpu", "cuda", "mps"):
         raise Mistake(f"--device {device}: choose one of auto, cpu, cuda, mps")
     folder = None if weights_folder is None else str(weights_folder.absolute())
+    if cluster is not None:
+        order = {
+            "host": host.strip("[]"),
+            "port": int(port),
+            "key": str(key.absolute()),
+            "model": model,
+            "device": device,
+            "weights_folder": folder,
+            "threads": threads,
+        }
+        place(order, cluster, places)
+        return
+    if places != 1:
+        raise Mistake("--places needs --cluster ray:HOST:PORT")
     try:
         tls = tls_by(key, serves=False)
     except GeneratorKeyError as error:
@@ -57,3 +83,35 @@ def generate(
         run((host.strip("[]"), int(port)), tls, here, dict(os.environ))
     finally:
         logging.close()
+
+
+def place(order: Mapping[str, Any], where: str, count: int) -> None:
+    """Have Ray keep so many generators, until Ctrl-C or SIGTERM."""
+    from swarmnode.cluster.cluster import Cluster, address_of
+    from swarmnode.config.simulation import cluster_text
+    from swarmnode.placing import keep_placed
+    from swarmnode.process import ChildError
+
+    try:
+        cluster_text(where)
+    except ValueError as error:
+        raise Mistake(f"--cluster {where}: {error}") from error
+    check_cluster(where, os.environ)
+
+    def say(line: str) -> None:
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+    descriptor, log = tempfile.mkstemp(prefix="swarmnode-cluster-", suffix=".log")
+    os.close(descriptor)
+    cluster = Cluster(address_of(where), os.environ, Path(log), say)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        say(f"placing generators for {order['host']}:{order['port']}; Ctrl-C ends them ({log})")
+        keep_placed(cluster, count, order, gpus=1 if order["device"] == "cuda" else 0)
+    except KeyboardInterrupt:
+        say("stopping: batches under way are lost to the node")
+    except ChildError as error:
+        raise Mistake(str(error), Exit.FAILURE) from error
+    finally:
+        cluster.close_now()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shlex
 import sys
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from swarmnode.cli.clusters import check_cluster
 from swarmnode.cli.comparing import (
     MIX,
     Comparison,
@@ -123,7 +123,9 @@ def simulate(
     if attackers is not None and settings.simulation.attack == "none":
         raise Mistake("--attackers needs --attack NAME; docs/attacks.md has the names")
     if settings.simulation.cluster:
-        _check_cluster(settings.simulation.cluster, os.environ, real=real)
+        if real:
+            raise Mistake("--cluster is for simulations in memory; leave --real out")
+        check_cluster(settings.simulation.cluster, os.environ)
     if real and settings.simulation.attack != "none":
         raise Mistake("--attack is for simulations in memory; leave --real out")
     rounds_of = settings.rounds
@@ -145,21 +147,6 @@ def _check_seeds(seed: int, seeds: int) -> None:
         raise Mistake(f"--seeds must be 1 to {MOST_SEEDS}; each is a whole run of every variant")
     if seed + seeds > 2**32:
         raise Mistake(f"--seed {seed} with --seeds {seeds} goes beyond the last seed, {2**32 - 1}")
-
-
-def _check_cluster(cluster: str, environment: Mapping[str, str], *, real: bool) -> None:
-    if real:
-        raise Mistake("--cluster is for simulations in memory; leave --real out")
-    if importlib.util.find_spec("ray") is None:
-        raise Mistake(
-            f"--cluster {cluster} needs the package ray: pip install 'swarmnode-rl[cluster]'",
-            Exit.CONFIG,
-        )
-    if cluster == "ray" and (running := environment.get("RAY_ADDRESS")):
-        raise Mistake(
-            f"--cluster ray begins a Ray of its own, but RAY_ADDRESS names one: give --cluster "
-            f"ray:HOST:PORT with the address of that ({running}), or unset RAY_ADDRESS"
-        )
 
 
 def check(settings: Settings) -> None:

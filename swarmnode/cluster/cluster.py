@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from swarmnode.channel import CallFailed, Channel, ChannelClosed, ChannelError, ChannelTimedOut
-from swarmnode.cluster.places import MachineOfCluster, Place, next_place
+from swarmnode.cluster.places import MachineOfCluster, Place, Wanted, next_place
 from swarmnode.process import ChildGone, spawn
 
 CONNECT_SECONDS: Final = 150.0
@@ -139,52 +139,47 @@ class Cluster:
         except ChannelClosed:
             raise ClusterError(f"{self._where} was lost; Ray's own words: {self._log}") from None
 
-    async def placed(
-        self, name: str, module: str, environment: Mapping[str, str], cores: int, seconds: float
-    ) -> tuple[MachineOfCluster, int]:
+    async def placed(self, wanted: Wanted, seconds: float) -> tuple[MachineOfCluster, int]:
         """Begin a host where there is most room; its machine and process. Raises HostLost."""
         machines = [MachineOfCluster.from_values(one) for one in await self.asked("machines", None)]
-        place = next_place(machines, self._taken, cores)
+        place = next_place(machines, self._taken, wanted)
         if place is None:
-            raise ClusterError(f"{self._where} has no machine with a core to give")
-        self._taken[place.machine.node] += cores
+            what = "free GPU" if wanted.gpus else "core"
+            raise ClusterError(f"{self._where} has no machine with a {what} to give")
+        self._taken[place.machine.node] += wanted.share
         try:
-            return place.machine, await self._begun(
-                place, name, module, environment, cores, seconds
-            )
+            return place.machine, await self._begun(place, wanted, seconds)
         except BaseException:
-            self.left(place.machine, cores)
+            self.left(place.machine, wanted)
             raise
 
-    async def _begun(
-        self,
-        place: Place,
-        name: str,
-        module: str,
-        environment: Mapping[str, str],
-        cores: int,
-        seconds: float,
-    ) -> int:
+    async def _begun(self, place: Place, wanted: Wanted, seconds: float) -> int:
         order = {
-            "name": name,
-            "module": module,
-            "environment": dict(environment),
-            "cores": cores if place.free else 0,
+            "name": wanted.name,
+            "module": wanted.module,
+            "environment": dict(wanted.environment),
+            "cores": wanted.cores if place.free else 0,
+            "gpus": wanted.gpus,
             "node": place.machine.node,
         }
         try:
             found = await self._channel_call("place", order, seconds)
         except ChannelTimedOut:
-            await self.asked("drop", {"name": name})
+            await self.asked("drop", {"name": wanted.name})
             raise HostLost(f"{place.machine} gave it no place in {seconds:.0f} s") from None
         if "lost" in found:
             raise HostLost(found["lost"])
         process_id: int = found["placed"]["process_id"]
         return process_id
 
-    def left(self, machine: MachineOfCluster, cores: int) -> None:
+    def left(self, machine: MachineOfCluster, wanted: Wanted) -> None:
         """A host is no longer there."""
-        self._taken[machine.node] -= cores
+        self._taken[machine.node] -= wanted.share
+
+    @property
+    def lost(self) -> bool:
+        """Whether nothing can be placed any more."""
+        return self._channel is None or bool(self._channel.ended)
 
     async def answered(self, name: str, request: bytes, seconds: float) -> bytes:
         """What a host answers. Raises HostLost."""

@@ -72,6 +72,7 @@ class Driver:
                 "node": node["NodeID"],
                 "host": node["NodeManagerHostname"],
                 "cores": int(node["Resources"].get("CPU", 0)),
+                "gpus": int(node["Resources"].get("GPU", 0)),
             }
             for node in ray.nodes()
             if node["Alive"]
@@ -84,6 +85,7 @@ class Driver:
             ray.remote(PlacedChild)
             .options(
                 num_cpus=order["cores"],
+                num_gpus=order["gpus"],
                 max_restarts=0,
                 max_task_retries=0,
                 scheduling_strategy=NodeAffinitySchedulingStrategy(order["node"], soft=False),

@@ -8,14 +8,14 @@ never another result. One without a journal is gone when it is lost, until it is
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgpack
 
 from swarmnode.cluster.cluster import Cluster, ClusterError, HostLost
 from swarmnode.cluster.journal import Journal, digest_of
-from swarmnode.cluster.places import MachineOfCluster
+from swarmnode.cluster.places import MachineOfCluster, Wanted
 from swarmnode.process import ChildFailed, ChildRefused, ChildTimedOut
 
 PLACE_SECONDS: Final = 120.0
@@ -29,26 +29,16 @@ TIMED: Final = frozenset({"create"})
 class PlacedHost:
     """One host. Calls are answered in the order in which they were made."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        name: str,
-        module: str,
-        environment: Mapping[str, str],
-        cores: int,
-        journal: Journal | None,
-    ) -> None:
-        self.name = name
+    def __init__(self, cluster: Cluster, wanted: Wanted, journal: Journal | None) -> None:
+        self.name = wanted.name
         self.starts = 0
         self.machine: MachineOfCluster | None = None
         """Where it is, or was last."""
         self._cluster = cluster
-        self._module = module
-        self._environment = environment
-        self._cores = cores
+        self._wanted = wanted
         self._journal = journal
         self._process_id: int | None = None
-        self._wanted = False
+        self._started = False
         self._turn = asyncio.Lock()
 
     @property
@@ -58,7 +48,7 @@ class PlacedHost:
 
     def start(self) -> None:
         """Have it placed, behind its next call."""
-        self._wanted = True
+        self._started = True
 
     async def call(self, method: str, payload: object, timeout_seconds: float) -> Any:
         """Ask it and wait for its answer, from any loop.
@@ -91,7 +81,7 @@ class PlacedHost:
         """The answer, of another process where the first ones were lost over it."""
         why = "it is not running"
         for _ in range(ATTEMPTS):
-            if self._process_id is None and not self._wanted:
+            if self._process_id is None and not self._started:
                 break
             try:
                 if self._process_id is None:
@@ -100,28 +90,33 @@ class PlacedHost:
             except HostLost as lost:
                 why = str(lost)
                 self._lose()
-                self._wanted = self._journal is not None
-                if self._wanted:
+                self._started = self._journal is not None
+                if self._started:
                     self._cluster.tell(f"{self.name} was lost on {self.machine}: {why}")
         raise ClusterError(f"{self.name} on {self.machine or 'no machine'} is gone: {why}")
 
     async def _placed(self) -> None:
         """Begin it and bring it to where the last one was. Raises HostLost, ClusterError."""
-        self.machine, process_id = await self._cluster.placed(
-            self.name, self._module, self._environment, self._cores, PLACE_SECONDS
-        )
-        self._wanted = False
+        self.machine, process_id = await self._cluster.placed(self._wanted, PLACE_SECONDS)
+        self._started = False
         self.starts += 1
         self._process_id = process_id
+        if self._journal is None:
+            self._cluster.tell(f"{self.name} begins on {self.machine}")
+        else:
+            await self._check_alike(self.machine)
+            if asked := self._journal.requests:
+                self._cluster.tell(
+                    f"{self.name} begins again on {self.machine}, from {asked} requests"
+                )
+                await self._replayed(self._journal)
+
+    async def _check_alike(self, machine: MachineOfCluster) -> None:
         question = msgpack.packb(["likeness", None, PLACE_SECONDS])
         ending, likeness = msgpack.unpackb(await self._asked(question, PLACE_SECONDS))
         if ending != "ok":
-            raise ClusterError(f"{self.name} on {self.machine} can't compute: {likeness}")
-        self._cluster.check_alike(self.machine, likeness)
-        if self._journal is not None and self._journal.requests:
-            asked = self._journal.requests
-            self._cluster.tell(f"{self.name} begins again on {self.machine}, from {asked} requests")
-            await self._replayed(self._journal)
+            raise ClusterError(f"{self.name} on {machine} can't compute: {likeness}")
+        self._cluster.check_alike(machine, likeness)
 
     async def _replayed(self, journal: Journal) -> None:
         for request, digest in journal:
@@ -147,7 +142,7 @@ class PlacedHost:
 
     def _lose(self) -> None:
         if self._process_id is not None and self.machine is not None:
-            self._cluster.left(self.machine, self._cores)
+            self._cluster.left(self.machine, self._wanted)
         self._process_id = None
 
 

@@ -25,7 +25,8 @@ AttackName = Literal[
 ]
 
 
-def _cluster(text: str) -> str:
+def cluster_text(text: str) -> str:
+    """The way to write a cluster. Raises ValueError with one line for the user."""
     if not re.fullmatch(r"(ray(:[^\s:/]+:\d{1,5})?)?", text):
         raise ValueError("write it as ray, or as ray:HOST:PORT")
     return text
@@ -47,7 +48,7 @@ class Simulation(Section):
     """Processes that the policies are shared out to; unset means one per core, of all machines
     together where there is a cluster."""
 
-    cluster: Annotated[str, AfterValidator(_cluster)] = ""
+    cluster: Annotated[str, AfterValidator(cluster_text)] = ""
     """Where the policies compute: on this machine if it is empty; `ray` begins Ray here, for this
     run alone; `ray:HOST:PORT` spreads them over the machines of a running Ray cluster, of which
     this one must be one (docs/scaling.md). It needs the extra `cluster`, and changes no result."""

@@ -5,14 +5,10 @@ The cluster's two nodes are on this machine, on loopback (ray_nodes.py).
 
 from __future__ import annotations
 
-import contextlib
 import os
-import secrets
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,8 +24,10 @@ from swarmnode.sim import study
 from swarmnode.sim.machine import Machine
 from swarmnode.sim.study import Arm, arms, run_study
 from swarmnode.types import RoundReport
-from tests.real.ray_nodes import LOOPBACK
+from tests.real.ray_support import Nodes, environment, two_nodes
 from tests.real.real_support import adopting, orphans, patience, until
+
+__all__ = ["environment"]
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
 
@@ -48,59 +46,6 @@ SETTINGS = (
     "evaluation.every_rounds=2",
     "selection.filter=uniform",
 )
-
-
-@dataclass
-class Nodes:
-    """A running cluster of two."""
-
-    process: subprocess.Popen[str]
-    address: str
-    ids: Sequence[str]
-
-    def kill(self, number: int) -> None:
-        """End a node as a crash would."""
-        assert self.process.stdin
-        assert self.process.stdout
-        self.process.stdin.write(f"kill {number}\n")
-        self.process.stdin.flush()
-        assert self.process.stdout.readline() == "killed\n"
-
-
-@pytest.fixture
-def environment() -> Iterator[dict[str, str]]:
-    """Of Ray and of what joins it: loopback, a token of its own, and short paths."""
-    folder = tempfile.mkdtemp(prefix="rt-", dir="/tmp")
-    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-    yield {**os.environ, **LOOPBACK, **token, "RAY_TMPDIR": folder}
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def two_nodes(environment: Mapping[str, str]) -> Iterator[Nodes]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.real.ray_nodes", "1", "1"],
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        assert process.stdout
-        address, *ids = process.stdout.readline().split()
-        yield Nodes(process, address, ids)
-    finally:
-        assert process.stdin
-        assert process.stdout
-        process.stdin.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(60)
-        # Whatever of Ray did not begin, or does not end, is in its group.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
 
 
 class Acting:
@@ -247,10 +192,11 @@ def test_a_cluster_that_is_lost_ends_the_run_and_another_one_finishes_it(
                 nodes.process.stdin.close()  # type: ignore[union-attr]
                 nodes.process.wait(60)
 
-        with pytest.raises(ClusterError, match=r"^the Ray cluster at .* was lost; Ray's own words"):
+        # Ray's driver ends, or is found waiting for what is gone; in a minute or two, either way.
+        with pytest.raises(ClusterError, match=r"^the Ray cluster at .* (was lost|did not answer)"):
             simulate(tmp_path, environment, joining(nodes), cache=cache, act=act)
     with two_nodes(environment) as nodes:
-        found = simulate(tmp_path, environment, joining(nodes))
+        found = simulate(tmp_path, environment, joining(nodes), cache=cache)
     assert found.table == expected
 
 

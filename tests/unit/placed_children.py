@@ -31,11 +31,17 @@ def handlers() -> Handlers:
             os._exit(1)
         return "alive"
 
+    def generate(order: dict[str, str]) -> None:
+        if order["key"] == "a machine that dies":
+            os._exit(1)
+        raise Refusal(order["key"])
+
     return {
         "add": add,
         "chance": lambda _nothing: os.urandom(8),
         "die": lambda _nothing: os._exit(1),
         "die_once": die_once,
+        "generate": generate,
         "likeness": lambda _nothing: {"the code": os.environ.get("LIKENESS", "the same")},
         "pid": lambda _nothing: os.getpid(),
         "refuse": _refuse,

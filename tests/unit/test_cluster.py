@@ -9,7 +9,7 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,12 +18,13 @@ from swarmnode.cluster.cluster import Cluster, ClusterError, HostLost
 from swarmnode.cluster.host import PlacedHost
 from swarmnode.cluster.journal import Journal, digest_of
 from swarmnode.cluster.placed import PlacedChild
-from swarmnode.cluster.places import MachineOfCluster, next_place
+from swarmnode.cluster.places import MachineOfCluster, Wanted, next_place
 from swarmnode.config.settings import load_settings
 from swarmnode.process import ChildFailed, ChildGone, ChildRefused, ChildTimedOut
 from swarmnode.sim.folder import settings_digest
 
 CHILDREN = "tests.unit.placed_children"
+HOST = Wanted("host", CHILDREN, {})
 SMALL, LARGE = MachineOfCluster("a" * 56, "small", 1), MachineOfCluster("b" * 56, "large", 3)
 
 
@@ -37,12 +38,11 @@ class WithoutRay(Cluster):
         self._actors: dict[str, PlacedChild] = {}
         self.likenesses = iter(["the same"] * 100)
 
-    async def placed(
-        self, name: str, module: str, environment: Mapping[str, str], cores: int, seconds: float
-    ) -> tuple[MachineOfCluster, int]:
-        actor = PlacedChild(module, name, {**environment, "LIKENESS": next(self.likenesses)})
-        self._end(name)
-        self._actors[name] = actor
+    async def placed(self, wanted: Wanted, seconds: float) -> tuple[MachineOfCluster, int]:
+        environment = {**wanted.environment, "LIKENESS": next(self.likenesses)}
+        actor = PlacedChild(wanted.module, wanted.name, environment)
+        self._end(wanted.name)
+        self._actors[wanted.name] = actor
         found = await actor.begin()
         return LARGE, found["process_id"]
 
@@ -67,8 +67,8 @@ def cluster() -> Iterator[WithoutRay]:
     made.close_now()
 
 
-def host_on(cluster: Cluster, journal: Journal | None) -> PlacedHost:
-    host = PlacedHost(cluster, "policy host 0", CHILDREN, {}, 1, journal)
+def host_on(cluster: Cluster, journal: Journal | None, name: str = "policy host 0") -> PlacedHost:
+    host = PlacedHost(cluster, Wanted(name, CHILDREN, {}), journal)
     host.start()
     return host
 
@@ -86,15 +86,24 @@ def test_hosts_are_spread_by_the_share_of_cores_that_is_taken() -> None:
     taken: dict[str, int] = {}
     places = []
     for _ in range(4):
-        place = next_place([SMALL, LARGE], taken)
+        place = next_place([SMALL, LARGE], taken, HOST)
         assert place is not None
         places.append((place.machine.host, place.free))
         taken[place.machine.node] = taken.get(place.machine.node, 0) + 1
     assert sorted(places) == [("large", True)] * 3 + [("small", True)]
-    crowded = next_place([SMALL, LARGE], taken)
+    crowded = next_place([SMALL, LARGE], taken, HOST)
     assert crowded is not None
     assert (crowded.machine, crowded.free) == (LARGE, False)
-    assert next_place([MachineOfCluster("c", "without", 0)], {}) is None
+    assert next_place([MachineOfCluster("c", "without", 0)], {}, HOST) is None
+
+
+def test_a_gpu_is_shared_with_nobody() -> None:
+    with_gpu = MachineOfCluster("c" * 56, "with a GPU", 1, 1)
+    wanted = Wanted("generator 1", CHILDREN, {}, cores=2, gpus=1)
+    place = next_place([LARGE, with_gpu], {}, wanted)
+    assert place is not None
+    assert place.machine is with_gpu
+    assert next_place([LARGE, with_gpu], {with_gpu.node: 1}, wanted) is None
 
 
 def test_a_journal_gives_back_requests_in_order_with_the_digests_of_answers(tmp_path: Path) -> None:
@@ -179,8 +188,8 @@ def test_endings_of_a_host_are_those_of_a_child(cluster: WithoutRay, tmp_path: P
 
 def test_a_machine_that_computes_otherwise_is_refused(cluster: WithoutRay, tmp_path: Path) -> None:
     cluster.likenesses = iter(["version 1", "version 2"])
-    one, two = host_on(cluster, Journal(tmp_path)), host_on(cluster, Journal(tmp_path))
-    two.name = "policy host 1"
+    one = host_on(cluster, Journal(tmp_path))
+    two = host_on(cluster, Journal(tmp_path), "policy host 1")
     ask(one, "add", 1)
     with pytest.raises(ClusterError, match=r"differ in the code \(version 2 and version 1\)"):
         ask(two, "add", 1)
@@ -190,9 +199,7 @@ def test_a_machine_that_computes_otherwise_is_refused(cluster: WithoutRay, tmp_p
 
 def test_a_host_that_is_given_no_place_says_why(cluster: WithoutRay, tmp_path: Path) -> None:
     class Full(WithoutRay):
-        async def placed(
-            self, name: str, module: str, environment: Mapping[str, str], cores: int, seconds: float
-        ) -> tuple[MachineOfCluster, int]:
+        async def placed(self, wanted: Wanted, seconds: float) -> tuple[MachineOfCluster, int]:
             raise HostLost("large (bbbbbbbb) gave it no place in 120 s")
 
     full = Full()
