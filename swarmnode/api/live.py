@@ -74,12 +74,15 @@ class Live:
             while not self._closed:
                 if self.number == seen:
                     yield _event("still", None)
+                # More may change while this is sent.
+                now, known = self.number, self._history.added
+                new = self._history.since(added)
                 for name, (number, text) in list(self._changed.items()):
                     if number > seen:
                         yield f'event: part\ndata: {{"{name}": {text}}}\n\n'.encode()
-                if new := self._history.since(added):
+                if new:
                     yield _event("points", columns(new))
-                seen, added = self.number, self._history.added
+                seen, added = now, known
                 await self._until_rung(seen)
         finally:
             self.pages -= 1
