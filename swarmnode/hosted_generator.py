@@ -16,9 +16,10 @@ import torch
 
 from swarmnode.config.channels import Channels
 from swarmnode.config.policy import PolicySettings
-from swarmnode.hosted_policy import fields_of, loaded_policy
+from swarmnode.hosted_models import loaded_policy
+from swarmnode.hosted_values import fields_of
 from swarmnode.reward_models.panel import Shelf, open_judges, scores_of
-from swarmnode.weights.channel import WeightsIn, WeightsTorn
+from swarmnode.weights.channel import WeightsError, WeightsIn, WeightsTorn
 from swarmnode.weights.opening import open_in
 from swarmnode.weights.selected import selected
 
@@ -63,8 +64,9 @@ class HostedGenerator:
         """Take the newest weights there are.
 
         Returns the `version` it samples with from now on, -1 where it has none and a broadcast is
-        still to come, and whether it was `taken` just now. Raises WeightsError, with the policy as
-        it was, or without weights where they are torn, and ValueError where there never were any.
+        still to come, and whether it was `taken` just now. Raises WeightsError: also where there
+        are none yet, or where those that it had are half gone; it samples nothing then until this
+        succeeds.
         """
         try:
             taken = self._channel().take(self._tensors, self._have)
@@ -74,7 +76,7 @@ class HostedGenerator:
         if taken is not None:
             self._have = self._policy.version = taken.version
         if self._have == NOTHING_YET and self._settings.weights.channel != "broadcast":
-            raise ValueError("the trainer has published no weights yet")
+            raise WeightsError("the trainer has published no weights yet")
         return {"version": self._have, "taken": taken is not None}
 
     def _channel(self) -> WeightsIn:

@@ -6,7 +6,6 @@ lists, texts and numbers.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,12 +19,11 @@ from swarmnode.config.channels import Channels
 from swarmnode.config.external import LogProbGate
 from swarmnode.config.policy import PolicySettings
 from swarmnode.config.training import Training
+from swarmnode.hosted_models import loaded_policy
+from swarmnode.hosted_values import fields_of, training_group
 from swarmnode.hosted_weights import PublishedWeights
-from swarmnode.paths import MODELS_FOLDER, cache_folder
 from swarmnode.policy.checkpoint import newest_checkpoint
 from swarmnode.policy.exporting import ExportForm, export_policy
-from swarmnode.policy.loading import load_policy
-from swarmnode.policy.policy import Policy
 from swarmnode.policy.released import release_memory
 from swarmnode.policy.saved_state import PolicyState
 from swarmnode.policy.warm_start import WarmStartPlan, warm_start
@@ -37,7 +35,7 @@ from swarmnode.trainer_ranks import TrainerRanks
 from swarmnode.training import OUT, Trainer, TrainingGroup, Treatment
 from swarmnode.training.memory import ActivationCost, measured_cost
 from swarmnode.training.ranks import ALONE
-from swarmnode.types import Completion, FinishReason
+from swarmnode.types import FinishReason
 
 _NOT_BOUND = {
     "warm_start",
@@ -310,52 +308,3 @@ class HostedPolicy:
     def export(self, folder: str, form: ExportForm) -> None:
         """Write the policy into an empty folder in the form of transformers."""
         export_policy(self._policy, Path(folder), form)
-
-
-def loaded_policy(settings: PolicySettings, order: dict[str, Any]) -> Policy:
-    """The model of an order with its examples, before any training. Raises UnusableModel."""
-    policy = load_policy(settings, order["shared_seed"], models_folder())
-    policy.examples = {
-        task: [(question, answer) for question, answer in pairs]
-        for task, pairs in order["examples"].items()
-    }
-    return policy
-
-
-def models_folder() -> Path:
-    """Where models that were fetched or converted are kept."""
-    return cache_folder(os.environ) / MODELS_FOLDER
-
-
-def fields_of(completion: Completion) -> list[Any]:
-    """A completion as it goes to the daemon."""
-    return [
-        completion.text,
-        completion.finish_reason,
-        completion.token_ids,
-        completion.logprobs,
-    ]
-
-
-def training_group(policy: Policy, group: dict[str, Any]) -> TrainingGroup:
-    """Encode a group; a peer's text is re-encoded, its log-probs kept only where they fit."""
-    completions, logprobs = [], []
-    for text, finish_reason, token_ids, sampled in group["completions"]:
-        if token_ids is None or group["source"] == "external":
-            token_ids = policy.encode_completion(text, finish_reason)
-        fits = sampled is not None and group["same_tokenizer"] and len(sampled) == len(token_ids)
-        completions.append(tuple(token_ids))
-        logprobs.append(tuple(sampled) if fits else None)
-    return TrainingGroup(
-        prompt_ids=tuple(policy.encode_prompt(group["prompt"], group["task"])),
-        completions=tuple(completions),
-        truncated=tuple(reason == "length" for _, reason, _, _ in group["completions"]),
-        rewards=tuple(group["rewards"]),
-        source=group["source"],
-        task=group["task"],
-        sampler_logprobs=tuple(logprobs),
-        total_logprobs=tuple(group["total_logprobs"]),
-        same_tokenizer=group["same_tokenizer"],
-        origin=group["origin"],
-        excluded=frozenset(group["excluded"]),
-    )

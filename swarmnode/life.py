@@ -32,6 +32,7 @@ from swarmnode.remote_generators import Place
 from swarmnode.reports import report_as_json, report_in_short, trained_in_short
 from swarmnode.rewards.client import Scorer
 from swarmnode.round import run_round
+from swarmnode.split.versions import carried
 from swarmnode.splitting import split_of
 from swarmnode.stopping import Stopping
 from swarmnode.store.store import Store
@@ -106,7 +107,7 @@ class Life:
             self._plan, self._node, self._generators, scorer, self._clock
         )
         self._guarding = Guarding(self._node.guard_rails, self._node.parts.bounds, self._keeper)
-        saved = await self._keeper.start()
+        saved = self._kept = await self._keeper.start()
         self._guarding.restore(saved)
         learned = scheduler_of(saved)
         if learned is not None and not self._node.scheduler.load_state_dict(learned):
@@ -271,8 +272,8 @@ class Life:
         swarm = None if plan.solo else (plan.swarm.swarm_id, plan.swarm.rules.name)
         scheduler = self._node.scheduler.state_dict()
         extra = kept(self._number, plan.settings, plan.identity.public_key, swarm, scheduler)
-        if self._split is not None:
-            extra |= self._split.to_values()
+        # Also where nothing is apart: numbers must not go back when something is again.
+        extra |= carried(self._kept) if self._split is None else self._split.to_values()
         written = await self._guarding.save(extra)
         if written:
             self._saved, self._saved_number = self._clock.now(), self._number

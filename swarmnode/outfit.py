@@ -21,6 +21,7 @@ from swarmnode.network.transport import Transport
 from swarmnode.node import Surroundings
 from swarmnode.policies import STREAMS_PER_SEED, Making, base_pairs, policy_order
 from swarmnode.policy.client import REAL_TIME, RemotePolicy
+from swarmnode.policy.needs import Needs
 from swarmnode.policy.order import PolicyOrder
 from swarmnode.process import Child
 from swarmnode.publish import Identity
@@ -114,8 +115,8 @@ async def order_of(settings: Settings, making: Making, scorer: Scorer) -> Policy
     return await policy_order(settings, scorer, making, base)
 
 
-async def preflight(settings: Settings, host: Child) -> tuple[int, str]:
-    """The memory that the settings' policy would need, asked of a host: bytes, parts in words."""
+async def preflight(settings: Settings, host: Child) -> Needs:
+    """The memory that the settings' policy would need, asked of a host."""
     policy = RemotePolicy(
         host,
         0,

@@ -17,18 +17,18 @@ from swarmnode.config.settings import Settings
 from swarmnode.keeper import PolicyKeeper
 from swarmnode.node import Node
 from swarmnode.observe import status as shown
-from swarmnode.observe.facts import Facts
+from swarmnode.observe.facts import Facts, SplitFacts
 from swarmnode.observe.guard_warnings import alarms_of
 from swarmnode.observe.health import warnings
 from swarmnode.observe.history import History
 from swarmnode.observe.machine import MachineStatus, ProcessStatus, children_of
 from swarmnode.observe.shown_groups import ShownGroup, shown_groups
-from swarmnode.observe.tracking import LastHour, Lasting
+from swarmnode.observe.tracking import FailingRewards, LastHour, Lasting
 from swarmnode.process import Child
 from swarmnode.publish import Identity
 from swarmnode.rewards.common_answers import EXCESS_SEEN
 from swarmnode.split.loops import Split
-from swarmnode.split.status import split_status
+from swarmnode.split.status import split_facts, split_status
 from swarmnode.store.store import Store
 from swarmnode.types import Evaluation, RoundReport, Scored, TaskRewards, Trained
 
@@ -88,6 +88,7 @@ class Vitals:
     _admitted: Lasting = field(default_factory=Lasting)
     _restarts: dict[str, LastHour] = field(default_factory=dict)
     _kills: LastHour = field(default_factory=LastHour)
+    _failing: FailingRewards = field(default_factory=FailingRewards)
 
     def heard(self, health: Mapping[str, Any], now: float) -> None:
         """The transport has told of itself."""
@@ -100,6 +101,7 @@ class Vitals:
         self.evaluation = report.evaluation or self.evaluation
         self.training_failures, self.training_error = 0, ""
         self.dropped.update(report.dropped)
+        self._failing.heard(report.metrics)
         live = report.metrics["mix/local_live_groups"] + report.metrics["mix/external_live_groups"]
         self.rounds_without_live_group = 0 if live else self.rounds_without_live_group + 1
 
@@ -147,6 +149,8 @@ class Vitals:
             training_error=self.training_error,
             scorer_kills_last_hour=self._kills.growth(int(kills), now),
             loopholes=self._loopholes(),
+            failing_rewards=self._failing.rounds,
+            split=split_facts(self.split, now) if self.split else SplitFacts(),
             alarms=alarms_of(self.report.metrics) if self.report else {},
             rolled_back=int(self._metric("guard/rolled_back")),
             # One that an earlier life wrote is as old as this life at most.

@@ -10,8 +10,9 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
+from shutil import disk_usage
 from typing import Any
 
 import psutil
@@ -23,11 +24,14 @@ from swarmnode.config.policy import PolicySettings
 from swarmnode.config.rounds import Rounds
 from swarmnode.config.training import Training
 from swarmnode.hosted_generator import HostedGenerator
-from swarmnode.hosted_policy import HostedPolicy, models_folder
+from swarmnode.hosted_models import models_folder
+from swarmnode.hosted_policy import HostedPolicy
+from swarmnode.paths import shared_memory_folder
 from swarmnode.policy.device import available_bytes, choose_device
 from swarmnode.policy.likeness import likeness
 from swarmnode.policy.loading import estimated_memory
 from swarmnode.policy.memory import Estimate
+from swarmnode.policy.needs import Needs
 from swarmnode.policy.preflight import check_fits, described
 from swarmnode.process import Handlers, inherited_socket, serve
 from swarmnode.reward_models.panel import Shelf, panel_memory
@@ -55,10 +59,33 @@ def _estimate(order: dict[str, Any], shelf: Shelf, ranks: int = 1) -> Estimate:
     return replace(wanted, reward_models=judges.weights, judging=judges.judging)
 
 
-def _to_sample(order: dict[str, Any], shelf: Shelf) -> Estimate:
+def _to_sample(trained: Estimate) -> Estimate:
     """The same of a policy that only samples and judges."""
-    trained = _estimate(order, shelf)
     return replace(trained, reference=0, optimizer=0, training=0)
+
+
+def _needs(order: dict[str, Any], wanted: Estimate, whole: Estimate) -> Needs:
+    """What a node needs as its settings say: `wanted` is for each process that trains, `whole` what
+    one process would need for all."""
+    settings = PolicySettings.model_validate(order["policy"])
+    device = choose_device(settings.device)
+    apart = device.type == "cuda"
+    # On CUDA each of several has a device of its own.
+    trainers = 1 if apart else settings.trainer_processes
+    alone = Needs(wanted.total, described(wanted), available_bytes(device), trainers)
+    if settings.mode == "sync":
+        return alone
+    sampling = _to_sample(whole)
+    shared = settings.weights.channel == "shared-memory"
+    return replace(
+        alone,
+        generators=settings.generators,
+        generator_bytes=sampling.total,
+        generator_parts=described(sampling),
+        shared_bytes=2 * whole.trained if shared else 0,
+        shared_available_bytes=disk_usage(shared_memory_folder(os.getuid()).parent).free,
+        shared_apart=apart,
+    )
 
 
 def _check_fits(
@@ -135,7 +162,7 @@ def handlers(leaving: ExitStack | None = None, ranks: TrainerRanks | None = None
         return {**figures, "figures": {**figures["figures"], **memory}}
 
     def create_generator(order: dict[str, Any]) -> dict[str, Any]:
-        _check_fits(order, _to_sample(order, shelf), [])
+        _check_fits(order, _to_sample(_estimate(order, shelf)), [])
         made = generators[order["number"]] = HostedGenerator(order, shelf)
         at_the_end.callback(made.close)
         return made.figures()
@@ -144,7 +171,7 @@ def handlers(leaving: ExitStack | None = None, ranks: TrainerRanks | None = None
         processes = PolicySettings.model_validate(order["policy"]).trainer_processes
         wanted = _estimate(order, shelf, processes)
         _check_fits(order, wanted, [], processes - 1)
-        return {"bytes": wanted.total, "parts": described(wanted)}
+        return asdict(_needs(order, wanted, _estimate(order, shelf)))
 
     return {
         **joint,

@@ -113,22 +113,21 @@ def _model(settings: Settings) -> Check:
     import asyncio
 
     from swarmnode.children import policy_child
-    from swarmnode.doctor import Check, Result
-    from swarmnode.observe.words import plain, size_of
+    from swarmnode.doctor import Check, Result, model_check
+    from swarmnode.observe.words import plain
     from swarmnode.outfit import preflight
     from swarmnode.process import ChildError
 
     host = policy_child(dict(os.environ), "policy host")
     host.start()
     try:
-        size, parts = asyncio.run(preflight(settings, host))
+        needs = asyncio.run(preflight(settings, host))
     except ChildError as error:
         fix = "docs/models.md says which models can be had and what memory they take."
         return Check("model", Result.FAILED, plain(str(error)), fix)
     finally:
         host.close_now()
-    name = settings.policy.model
-    return Check("model", Result.OK, f"{name} needs {size_of(size)} at its peak ({parts})")
+    return model_check(settings.policy.model, needs)
 
 
 def _known_swarms(home: Home) -> tuple[list[str], list[Check]]:

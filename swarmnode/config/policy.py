@@ -70,7 +70,8 @@ class LoraSettings(Section):
     """Low-rank adapters (LoRA, arXiv 2106.09685); they need the extra `lora`."""
 
     rank: Annotated[int, Field(ge=0, le=1024)] = 0
-    """Rank of the adapters; 0 trains all weights."""
+    """Rank of the adapters; 0 trains all weights. `tiny`, which knows nothing at first, has
+    none."""
     alpha: Annotated[float, Field(gt=0)] = 32.0
     """The adapters' product is scaled by this over the rank."""
     targets: tuple[str, ...] = ()

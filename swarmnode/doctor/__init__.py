@@ -7,6 +7,7 @@ running node is passed in.
 from swarmnode.doctor.checks import Check, Result, checks, healthy, running_checks
 from swarmnode.doctor.examine import Dialled, MachineFacts, examine
 from swarmnode.doctor.exposure import Exposure, exposure_checks, exposure_of
+from swarmnode.doctor.model import model_check
 
 __all__ = [
     "Check",
@@ -19,5 +20,6 @@ __all__ = [
     "exposure_checks",
     "exposure_of",
     "healthy",
+    "model_check",
     "running_checks",
 ]

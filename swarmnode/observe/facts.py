@@ -37,6 +37,28 @@ class Alarm:
 
 
 @dataclass(frozen=True, slots=True)
+class SplitFacts:
+    """Of a node whose generation and training are apart."""
+
+    generators: int = 1
+    failures: Mapping[str, int] = field(default_factory=dict)
+    """In a row, by generator."""
+    problem: str = ""
+    """One line of the last of them."""
+    publish_problem: str = ""
+    """Why the newest weights can't be handed over, in one line, or "" """
+    held_back_seconds: Mapping[str, float] = field(default_factory=dict)
+    """For how long a generator may begin nothing, by generator."""
+    trainer_waits_seconds: float = 0.0
+    """For how long the trainer has been waiting for groups."""
+    trainer_idle_share: float = 0.0
+    """Share of its time that it waited lately, in [0, 1]; 0.0 before eight rounds."""
+    generators_idle_share: float = 0.0
+    """The least of the generators' shares in which they might begin nothing; 0.0 before eight
+    batches of each."""
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What warnings are made from. The defaults are those of a node that lacks nothing."""
 
@@ -107,6 +129,10 @@ class Facts:
     """Groups whose text hung or killed the scorer."""
     loopholes: Sequence[str] = ()
     """Tasks whose verifier is suspected of rewarding a few texts whatever the question."""
+    failing_rewards: Mapping[str, int] = field(default_factory=dict)
+    """Rounds in a row in which a reward told nothing of some completions, by its channel."""
+    split: SplitFacts = SplitFacts()
+    """Of a node that is none of these: as if it lacked nothing."""
     alarms: Mapping[str, Alarm] = field(default_factory=dict)
     """Guard-rails that complain, by name (`whitespace/latin`)."""
     rolled_back: int = 0

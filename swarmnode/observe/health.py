@@ -16,12 +16,14 @@ from swarmnode.observe.facts import Facts, HealthWarning, Severity, Warnable
 from swarmnode.observe.guard_warnings import GUARD_WARNABLES
 from swarmnode.observe.network_warnings import NETWORK_WARNABLES
 from swarmnode.observe.node_warnings import NODE_WARNABLES
+from swarmnode.observe.split_warnings import SPLIT_WARNABLES
 from swarmnode.observe.words import plain
 
 WARNABLES: tuple[Warnable, ...] = (
     *NETWORK_WARNABLES,
     *EXTERNAL_WARNABLES,
     *NODE_WARNABLES,
+    *SPLIT_WARNABLES,
     *GUARD_WARNABLES,
 )
 

@@ -9,6 +9,7 @@ RESTARTS_IN_AN_HOUR = 3
 ROUNDS_WITHOUT_LIVE_GROUP = 5
 FAILURES_IN_A_ROW = 3
 SCORER_KILLS_IN_AN_HOUR = 10
+REWARD_FAILURES_IN_A_ROW = 5
 LOW_DISK_BYTES = 2 * 1024**3
 NO_DISK_BYTES = 256 * 1024**2
 LOW_MEMORY_SHARE = 0.05
@@ -21,6 +22,11 @@ def _troubled(facts: Facts) -> dict[str, int]:
         for name, count in sorted(facts.restarts_last_hour.items())
         if count >= RESTARTS_IN_AN_HOUR
     }
+
+
+def _failing_rewards(facts: Facts) -> dict[str, int]:
+    found = sorted(facts.failing_rewards.items())
+    return {name: rounds for name, rounds in found if rounds >= REWARD_FAILURES_IN_A_ROW}
 
 
 def _checkpoint_age(facts: Facts) -> float:
@@ -88,6 +94,22 @@ NODE_WARNABLES: tuple[Warnable, ...] = (
         "Look at the answers with `swarmnode rollouts --outgoing`; leave the task out if they are "
         "no real answers.",
         "the commonest right answers of a task exceed what its questions explain",
+    ),
+    Warnable(
+        "reward-keeps-failing",
+        Severity.WARNING,
+        "A reward can't be told",
+        lambda f: bool(_failing_rewards(f)),
+        lambda f: (
+            ", ".join(
+                f"`{name}` told nothing of some answers in {rounds} rounds in a row"
+                for name, rounds in _failing_rewards(f).items()
+            )
+            + "; what it is to pay for is not paid."
+        ),
+        "The node's terminal has the reason, once for each kind. Mend the reward, raise its "
+        "`seconds` where it takes too long, or leave it out by a `weight` of 0.",
+        f"a reward model or an own reward failed in {REWARD_FAILURES_IN_A_ROW} rounds in a row",
     ),
     Warnable(
         "scorer-kills",

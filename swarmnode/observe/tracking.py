@@ -7,9 +7,10 @@ they are told: whoever asks them once in an hour hears of that hour as if it wer
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 
 HOUR_SECONDS = 3600.0
+_FAILED = "channels/failed/"
 
 
 class Lasting:
@@ -40,3 +41,22 @@ class LastHour:
         while len(self._seen) > 1 and self._seen[1][0] <= now - HOUR_SECONDS:
             self._seen.popleft()
         return total - self._seen[0][1]
+
+
+class FailingRewards:
+    """Rounds in a row in which a reward could not be told, by channel."""
+
+    def __init__(self) -> None:
+        self.rounds: Mapping[str, int] = {}
+
+    def heard(self, metrics: Mapping[str, float]) -> None:
+        """A round has ended; one without a step says nothing of rewards."""
+        told = {
+            name.removeprefix(_FAILED): count
+            for name, count in metrics.items()
+            if name.startswith(_FAILED)
+        }
+        if told:
+            self.rounds = {
+                name: self.rounds.get(name, 0) + 1 for name, count in told.items() if count
+            }

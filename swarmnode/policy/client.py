@@ -14,6 +14,7 @@ from typing import Any, Literal
 from swarmnode.clock import Clock
 from swarmnode.policy.checkpoint import Rejected
 from swarmnode.policy.messages import asked, completion_of, described
+from swarmnode.policy.needs import Needs
 from swarmnode.policy.order import PolicyOrder
 from swarmnode.policy.patience import CALL_SECONDS, Patience, creating
 from swarmnode.process import Host
@@ -122,8 +123,8 @@ class RemotePolicy:
         )
         return figures
 
-    async def preflight(self, order: PolicyOrder) -> tuple[int, str]:
-        """What memory the policy would need at its peak: bytes, and its parts in words.
+    async def preflight(self, order: PolicyOrder) -> Needs:
+        """What memory the policy would need at its peak.
 
         Raises ChildRefused, with one line for the user, where it doesn't fit or can't be had.
         """
@@ -134,7 +135,7 @@ class RemotePolicy:
             "rounds": order.rounds,
         }
         found = await self._host.call("preflight", payload, creating(order.policy, order.channels))
-        return found["bytes"], found["parts"]
+        return Needs(**found)
 
     async def generate(self, questions: Sequence[Question], completions: int) -> Sequence[Group]:
         """`completions` sampled answers to each question, in the order of the questions."""

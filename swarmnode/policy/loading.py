@@ -15,7 +15,7 @@ from swarmnode.policy.engine import check_engine, choose_engine
 from swarmnode.policy.hub import check_folder, hub_folder, open_codec, open_model
 from swarmnode.policy.lora import add_adapters
 from swarmnode.policy.memory import Estimate, estimate
-from swarmnode.policy.names import ModelKind, model_kind, policy_name
+from swarmnode.policy.names import ModelKind, UnusableModel, model_kind, policy_name
 from swarmnode.policy.policy import Policy
 from swarmnode.policy.preflight import folder_shape, tiny_shape, workload
 from swarmnode.policy.smollm2 import smollm2_folder
@@ -30,6 +30,7 @@ def load_policy(settings: PolicySettings, seed: int, models: Path | None = None)
     The random start of `tiny` follows from the seed alone. `models` is where converted models are
     kept. Raises UnusableModel (swarmnode.policy.names), whose text is one line for the user.
     """
+    _check_adapters(settings)
     name, lora = policy_name(settings.model), settings.lora.rank > 0
     device = choose_device(settings.device)
     check_engine(settings.engine, device)
@@ -57,6 +58,7 @@ def estimated_memory(
 ) -> Estimate:
     """Estimate what the policy will need, reading no weights; of several ranks that train it, the
     first. Raises UnusableModel."""
+    _check_adapters(settings)
     check_engine(settings.engine, choose_device(settings.device))
     if model_kind(settings.model) is ModelKind.TINY:
         shape = tiny_shape(settings.tiny, len(PhraseTokenizer.load()))
@@ -67,6 +69,14 @@ def estimated_memory(
     _, kept = _formats(settings, choose_device(settings.device))
     training = training.for_model(settings.model, adapters=settings.lora.rank > 0)
     return estimate(shape, workload(settings, training, rounds, kept.itemsize, ranks))
+
+
+def _check_adapters(settings: PolicySettings) -> None:
+    if settings.lora.rank > 0 and model_kind(settings.model) is ModelKind.TINY:
+        raise UnusableModel(
+            "policy.lora.rank is for models that know something already: tiny learns all of it here"
+            " and is trained as a whole; set policy.lora.rank=0, or policy.model to another one"
+        )
 
 
 def _formats(settings: PolicySettings, device: torch.device) -> tuple[torch.dtype, torch.dtype]:

@@ -86,6 +86,11 @@ class Estimate:
         return int(GAPS_SHARE * max(self.sampling, self.judging, self.training))
 
     @property
+    def trained(self) -> int:
+        """What is trained, once, of one rank: what a trainer sends to those who sample."""
+        return self.optimizer // 2
+
+    @property
     def total(self) -> int:
         """The peak: sampling, judging and training follow each other."""
         lasting = self.runtime + self.weights + self.reference + self.optimizer

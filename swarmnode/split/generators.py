@@ -62,6 +62,10 @@ class Generator:
         """Since when it may begin nothing; None while it samples or is being made."""
         self.pace = Pace()
         """Of its groups."""
+        self.failures = 0
+        """In a row, without a group in between."""
+        self.problem = ""
+        """Why it failed last, in one line; "" since it delivered."""
         self._host = host
         self._order = order
         self._clock = clock
@@ -87,11 +91,12 @@ class Generator:
     def did(self, groups: int, work_seconds: float, wait_seconds: float) -> None:
         """It has delivered so many groups."""
         self.pace.did(groups, work_seconds, wait_seconds)
-        self._pause = 1.0
+        self.failures, self.problem, self._pause = 0, "", 1.0
 
     async def failed(self, error: ChildError | OSError) -> None:
         """Tell of a failure, and wait: longer each time, until it stands."""
         again = self._pause
+        self.failures, self.problem = self.failures + 1, str(error)
         log.error("generator failed", name=self.name, why=str(error), again_in_seconds=again)
         await self._clock.sleep(again)
         self._pause = min(2 * again, MOST_SECONDS_BETWEEN_STARTS)

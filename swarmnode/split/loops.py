@@ -16,22 +16,21 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 
 from swarmnode.clock import Clock
 from swarmnode.config.policy import PolicySettings
-from swarmnode.process import ChildError, ChildGone
-from swarmnode.round import Parts, Policy, learn, produce, wants_more
+from swarmnode.process import ChildError, ChildFailed, ChildGone
+from swarmnode.round import Parts, learn, produce, wants_more
 from swarmnode.split.generators import Generator
-from swarmnode.split.handing import Handing
 from swarmnode.split.pace import Pace
 from swarmnode.split.producing import LastShares, producing
+from swarmnode.split.publishing import Publishing, TrainingPolicy
 from swarmnode.split.ready import Dropped, Limits, ReadyQueue, Waiting
 from swarmnode.split.throttle import Situation, permitted
-from swarmnode.split.versions import Versions
-from swarmnode.types import PolicyInfo, RoundReport, Scored
+from swarmnode.types import RoundReport, Scored
 
 _VERSION = "split/version"
 OFFER_SECONDS = 0.1
@@ -40,23 +39,6 @@ LOOK_SECONDS = 0.5
 """Between two looks of a generator that waits, where nothing happens meanwhile."""
 
 log = structlog.get_logger()
-
-
-class TrainingPolicy(Policy, Protocol):
-    """The policy in the trainer's process."""
-
-    @property
-    def info(self) -> PolicyInfo:
-        """Which policy it is now; its version counts the optimizer steps."""
-
-    @property
-    def lost(self) -> bool:
-        """Whether its process is gone."""
-
-    async def publish_weights(
-        self, version: int, generators: Sequence[int] = ()
-    ) -> Mapping[str, Any]:
-        """Hand the weights to the generators under that number."""
 
 
 class Split:
@@ -76,14 +58,21 @@ class Split:
         """`policy` is that of `node`; `last_round` is None for a run without end."""
         self.generators = generators
         self.queue = ReadyQueue(Limits(settings.max_policy_lag, settings.max_age))
-        self.versions = Versions()
+        self.publishing = Publishing(
+            policy,
+            generators,
+            self._ring,
+            clock,
+            versions_per_round=versions_per_round,
+            at_once=settings.weights.channel == "broadcast",
+        )
         self.max_lag = settings.max_policy_lag
         self.trainer_pace = Pace()
         """Of its rounds."""
         self.lag = 0
         """The largest of the last round's groups."""
-        self.waiting = False
-        """Whether the trainer waits for groups."""
+        self.waiting_since: float | None = None
+        """Since when the trainer waits for groups; None while it doesn't."""
         self._node = node
         self._policy = policy
         self._settings = settings
@@ -92,8 +81,6 @@ class Split:
         self._last_round = last_round
         self._clock = clock
         self._number = 0
-        at_once = settings.weights.channel == "broadcast"
-        self._handing = Handing(policy, self.versions, generators, self._ring, at_once=at_once)
         self._in_hand: list[Waiting] = []
         self._training = False
         self._bell = asyncio.Event()
@@ -107,14 +94,13 @@ class Split:
         """
         self._number = number
         seen = int(((told or {}).get("metrics") or {}).get(_VERSION, 0))
-        self.versions.restore(saved or {}, self._policy.info.version, seen)
-        await self._handing.begin()
+        await self.publishing.begin(saved or {}, seen)
         here = [generator for generator in self.generators if not generator.elsewhere]
         await asyncio.gather(*(generator.stand() for generator in here))
 
     def to_values(self) -> dict[str, Any]:
         """What a checkpoint has to keep."""
-        return self.versions.to_values()
+        return self.publishing.versions.to_values()
 
     def generating(self, tasks: asyncio.TaskGroup) -> Sequence[asyncio.Task[None]]:
         """Start to generate; the caller cancels what is returned."""
@@ -143,12 +129,17 @@ class Split:
 
     async def _took_weights(self, generator: Generator) -> bool:
         """Let it take the newest weights; whether it has any."""
-        expected = self._handing.expects(generator)
-        if await generator.policy.take_weights():
-            self._handing.took(generator)
+        expected = self.publishing.expects(generator)
+        try:
+            taken = await generator.policy.take_weights()
+        except ChildFailed:
+            self.publishing.not_taken()
+            raise
+        if taken:
+            self.publishing.took(generator)
         elif expected:
             await self._clock.sleep(OFFER_SECONDS)  # until the trainer has come to it
-        return self._handing.has(generator)
+        return self.publishing.has(generator)
 
     async def round(
         self, number: int, seen: Callable[[Sequence[Scored]], None] = lambda _local: None
@@ -166,13 +157,15 @@ class Split:
         try:
             report = await learn(self._node, number, local)
             await self._shares.look()
-            self.versions.trained(self._policy.info.version)
             self._number = number
-            await self._handing.go_on()
+            self.publishing.trained()
+            await self.publishing.publish()
         except ChildError:
             self.queue.dropped[Dropped.TRAINER_LOST] += len(local)
             raise
         finally:
+            # The step may have been taken, whatever failed after it.
+            self.publishing.trained()
             self._training = False
             self._ring()
         self.trainer_pace.did(1, self._clock.now() - begun, begun - started)
@@ -184,32 +177,42 @@ class Split:
         `forget` drops what was sampled before, also what is under way. Where the trainer is lost
         meanwhile, the next round says so.
         """
-        number = self.versions.went_back(self._policy.info.version)
-        log.warning("weights went back", steps=self._policy.info.version, published_as=number)
-        if forget:
-            self.queue.forget_before(number)
         with suppress(ChildError):
             await self._shares.look()
-            await self._handing.go_on()
+        number = await self.publishing.went_back()
+        if forget:
+            self.queue.forget_before(number)
         self._ring()
 
     async def _taken(self) -> Sequence[Waiting]:
         """What a round learns from, as many as it asks for and, if it asks on, as it wants."""
-        self.waiting = True
-        while self._wanted:
-            found = self.queue.take(self._wanted, self._clock.now(), self.versions.lag)
-            self._in_hand += found
-            self._ring()
-            if not found:
-                await self._handing.go_on()
-                await self._until_rung()
-            if self._policy.lost:
-                self.queue.put_back(self._in_hand)
-                self._in_hand = []
-                raise ChildGone("policy host died during a wait for groups")
+        self.waiting_since = self._clock.now()
+        try:
+            while self._wanted:
+                await self._take_more()
+                if self._policy.lost:
+                    raise ChildGone("policy host died during a wait for groups")
+        except ChildError:
+            self.queue.put_back(self._in_hand)
+            self._in_hand = []
+            raise
+        finally:
+            self.waiting_since = None
         taken, self._in_hand = self._in_hand, []
-        self.waiting, self._training = False, True
+        self._training = True
         return taken
+
+    async def _take_more(self) -> None:
+        """Take what there is, or wait until something has happened."""
+        lag = self.publishing.versions.lag
+        found = self.queue.take(self._wanted, self._clock.now(), lag)
+        self._in_hand += found
+        self._ring()
+        if found:
+            return
+        await self.publishing.publish()
+        await self._until_rung()
+        self._in_hand = self.queue.fresh(self._in_hand, self._clock.now(), lag)
 
     @property
     def _wanted(self) -> int:
@@ -226,8 +229,8 @@ class Split:
         """
         generator.waiting_since = self._clock.now()
         try:
-            while not self._handing.expects(generator):
-                has = self._handing.has(generator)
+            while not self.publishing.expects(generator):
+                has = self.publishing.has(generator)
                 if count := permitted(self._situation(generator)) if has else 0:
                     generator.under_way = count
                     return count
@@ -254,7 +257,7 @@ class Split:
             in_hand=len(self._in_hand),
             under_way=sum(one.under_way for one in others),
             training=self._training,
-            lag=self.versions.lag(self._handing.published),
+            lag=self.publishing.lag,
             others=any(one.stands for one in others),
             round_seconds=self.trainer_pace.interval_seconds,
             group_seconds=generator.pace.unit_seconds,
@@ -273,7 +276,7 @@ class Split:
 
     def _figures(self, taken: Sequence[Waiting], now: float) -> Mapping[str, float]:
         """What the round was given."""
-        lags = [self.versions.lag(each.version) for each in taken]
+        lags = [self.publishing.versions.lag(each.version) for each in taken]
         self.lag = max(lags)
         return {
             "split/lag_mean": sum(lags) / len(lags),
@@ -287,7 +290,7 @@ class Split:
         idle = [generator.pace.idle_share for generator in self.generators]
         each = [one.pace.unit_seconds for one in self.generators if one.pace.unit_seconds]
         return {
-            _VERSION: self.versions.newest,
+            _VERSION: self.publishing.versions.newest,
             "split/round_seconds": self.trainer_pace.unit_seconds or 0.0,
             "split/group_seconds": sum(each) / max(1, len(each)),
             "split/trainer_idle_share": self.trainer_pace.idle_share,

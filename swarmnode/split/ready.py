@@ -81,14 +81,22 @@ class ReadyQueue:
         """At most so many, the oldest version first; what has become stale is dropped."""
         taken: list[Waiting] = []
         while self._waiting and len(taken) < count:
-            each = self._waiting.pop(0)
+            taken += self.fresh([self._waiting.pop(0)], now, lag)
+        return taken
+
+    def fresh(
+        self, taken: Sequence[Waiting], now: float, lag: Callable[[int], int]
+    ) -> list[Waiting]:
+        """What was taken and not begun, less what has become stale meanwhile: that is dropped."""
+        kept = []
+        for each in taken:
             if lag(each.version) > self._limits.lag:
                 self.dropped[Dropped.LAG] += 1
             elif now - each.begun > self._limits.age_seconds:
                 self.dropped[Dropped.AGE] += 1
             else:
-                taken.append(each)
-        return taken
+                kept.append(each)
+        return kept
 
     def forget_before(self, version: int) -> None:
         """Drop what was sampled by earlier versions, also what is still to come of them."""

@@ -4,7 +4,9 @@ Pure arithmetic. Two bounds hold together. By place: the groups before its last 
 first, a round's worth at a time, and each round moves the policy on; alone this is exact, since
 whatever is under way counts. By time: a generator that is slower than the others is overtaken
 while it samples, by as many rounds as the trainer ends meanwhile. It then gets fewer questions at a
-time, or none until rounds take longer.
+time, or none until rounds take longer. Where nothing is ready or under way one question may always
+be begun, whatever the paces say: they are those of the past, and a machine that slept has had a
+batch that took a night.
 """
 
 from __future__ import annotations
@@ -61,7 +63,7 @@ def permitted(now: Situation) -> int:
     for count in range(now.questions, 0, -1):
         if _has_room(now, count) and _fresh(now, count):
             return count
-    return int(_worth_a_trial(now))
+    return int(_worth_a_trial(now) or _idle(now))
 
 
 def _has_room(now: Situation, count: int) -> bool:
@@ -92,6 +94,12 @@ def _fresh_by_time(now: Situation, count: int) -> bool:
         return True
     rounds = math.ceil(MARGIN * count * now.group_seconds / now.round_seconds)
     return now.lag + rounds * now.versions_per_round <= now.max_lag
+
+
+def _idle(now: Situation) -> bool:
+    """Whether nobody does anything that would make a group of this generator stale."""
+    busy = now.waiting or now.under_way or now.training
+    return not busy and now.lag <= now.max_lag and _has_room(now, 1)
 
 
 def _worth_a_trial(now: Situation) -> bool:

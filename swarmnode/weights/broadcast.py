@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor
-from torch.distributed import BroadcastOptions, Work
+from torch.distributed import Work
 
 from swarmnode.weights import layout, stream
 from swarmnode.weights.channel import (
@@ -34,7 +34,7 @@ from swarmnode.weights.channel import (
 )
 from swarmnode.weights.checksum import Checksum
 from swarmnode.weights.layout import LENGTH_BYTES, Stamp
-from swarmnode.weights.meeting import Address, Group, Meeting, Offer, first_line
+from swarmnode.weights.meeting import Address, Group, Meeting, Offer, broadcast, first_line
 from swarmnode.weights.plan import Plan
 from swarmnode.weights.stream import Span
 
@@ -74,7 +74,7 @@ class BroadcastOut:
         self._members: list[int] = []
         self._direct = 0 if gathered or self._device.type != "cpu" else _DIRECT_BYTES
         size = stream.buffer_bytes(plan, buffer_bytes)
-        self._buffers = [_buffer(size, self._device) for _ in range(2)]
+        self._buffers = stream.two_buffers(size, self._device)
         self._meeting.tell("plan", layout.encoded(plan, Stamp(0)).decode("latin-1"))
 
     @property
@@ -173,7 +173,7 @@ class BroadcastOut:
         earlier: Work | None = None
         seen = self._summed(tensors, whole) if self._verify else tensors
         for part in stream.packed(self._plan, seen, self._buffers, self._direct):
-            sending = _broadcast(self._group, part)
+            sending = broadcast(self._group, part)
             del part  # it may be a tensor
             if earlier is not None:
                 earlier.wait()  # its buffer is filled next
@@ -309,7 +309,7 @@ class BroadcastIn:
         """Receive the stream, a part on its way while the one before is unpacked; yields after
         each that has changed the tensors."""
         if not self._buffers or len(self._buffers[0]) != offer.buffer_bytes:
-            self._buffers = [_buffer(offer.buffer_bytes, self._device) for _ in range(2)]
+            self._buffers = stream.two_buffers(offer.buffer_bytes, self._device)
         group, direct = self._joined(offer, number), offer.direct_bytes
         landing = stream.Landing(into, self._buffers, direct)
         earlier: tuple[list[Span], Tensor, Work] | None = None
@@ -317,7 +317,7 @@ class BroadcastIn:
             if earlier is not None:
                 earlier[2].wait()
             memory = landing.memory(part)
-            coming = _broadcast(group, memory)
+            coming = broadcast(group, memory)
             if earlier is not None:
                 landing.unpack(*earlier[:2])
             yield
@@ -334,14 +334,3 @@ class BroadcastIn:
             made = self._meeting.group(number, rank, processes, self._device)
             self._group = (number, offer.life, made)
         return self._group[2]
-
-
-def _buffer(size: int, device: torch.device) -> Tensor:
-    return torch.empty(size, dtype=torch.uint8, device=device)
-
-
-def _broadcast(group: Group, part: Tensor) -> Work:
-    """Send a part from rank 0, or receive it there; returns at once."""
-    options = BroadcastOptions()
-    options.rootRank = 0
-    return group.broadcast([part], options)

@@ -18,11 +18,13 @@ from typing import Protocol
 
 import torch
 
+from swarmnode.process import Refusal
+
 Tensors = Mapping[str, torch.Tensor]
 """Tensors by name. Those that share memory (tied weights) are there once."""
 
 
-class WeightsError(Exception):
+class WeightsError(Refusal):
     """Weights were not handed over; the text is one line. Where it is this class itself: try the
     next version."""
 

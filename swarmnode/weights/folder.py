@@ -8,8 +8,8 @@ open. Nothing is locked: one writer at a time is the caller's affair.
 
 from __future__ import annotations
 
-import contextlib
 import os
+import re
 import secrets
 import time
 from collections.abc import Iterable, Iterator
@@ -40,18 +40,20 @@ _KEPT = 2
 _PIECE_BYTES = 8 << 20
 
 
+_OURS = re.compile(r"weights-(?P<version>\d{20})-(?P<life>[0-9a-f]{16})\.safetensors")
+"""Names of what may be taken, and removed: other files of weights may lie beside."""
+_TRIES = 10
+"""Of a file that is listed and not there: more than a writer would remove meanwhile."""
+
+
 def _name(version: int, life: str) -> str:
     return f"weights-{version:020d}-{life}.safetensors"
 
 
 def _versions(folder: Path) -> list[tuple[int, str, Path]]:
     """What is whole: version, life, file; oldest first."""
-    found = []
-    for path in folder.glob("weights-*-*.safetensors"):
-        _, version, life = path.stem.split("-")
-        with contextlib.suppress(ValueError):
-            found.append((int(version), life, path))
-    return sorted(found)
+    named = ((_OURS.fullmatch(path.name), path) for path in folder.glob("weights-*.safetensors"))
+    return sorted((int(name["version"]), name["life"], path) for name, path in named if name)
 
 
 class FolderOut:
@@ -141,7 +143,9 @@ class FolderIn:
         can't be read a second time.
         """
         started = time.perf_counter()
-        while found := _versions(self._folder):
+        for _ in range(_TRIES):
+            if not (found := _versions(self._folder)):
+                return None
             version, life, path = found[-1]
             if version <= have and self._life in (None, life):
                 return None
@@ -159,7 +163,7 @@ class FolderIn:
             self._life = life
             total = time.perf_counter() - started
             return Taken(version, stamp.checksum, plan.bytes, total, seconds)
-        return None
+        raise WeightsError(f"{path} is listed and can't be opened; is it a link to nothing?")
 
     def close(self) -> None:
         """Nothing is held."""

@@ -79,7 +79,8 @@ class Meeting:
 
     def __init__(self, address: Address, *, serve: bool) -> None:
         """Serve the store, or reach the one who does. Raises WeightsError."""
-        self._address = address
+        self._made: list[Offer] = []
+        """The last two offers, about which somebody may still wait for a word."""
         listening = None
         try:
             if serve:
@@ -124,7 +125,11 @@ class Meeting:
         return [self.read(key) for key in keys]
 
     def offer(self, offer: Offer | None) -> None:
-        """Make, or withdraw, the offer."""
+        """Make, or withdraw, the offer. What was said about the one before the last is removed."""
+        if offer is not None:
+            if len(self._made) == 2:
+                self._forget(self._made.pop(0))
+            self._made.append(offer)
         self.tell("offer", json.dumps(asdict(offer) if offer is not None else None))
 
     def offered(self) -> Offer | None:
@@ -144,6 +149,12 @@ class Meeting:
         made: Group = kind(store, rank, processes, options)
         return made
 
+    def _forget(self, offer: Offer) -> None:
+        said = [f"{what}/{number}" for what in ("ready", "done") for number in offer.generators]
+        with self._reachable():
+            for what in ("go", "checksum", *said):
+                self._store.delete_key(offer.key(what))
+
     @contextlib.contextmanager
     def _reachable(self) -> Iterator[None]:
         try:
@@ -159,6 +170,13 @@ class Meeting:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.connect(reached)
             return str(probe.getsockname()[0])
+
+
+def broadcast(group: Group, part: Tensor) -> Work:
+    """Send a part from rank 0, or receive it there; returns at once."""
+    options = BroadcastOptions()
+    options.rootRank = 0
+    return group.broadcast([part], options)
 
 
 def first_line(error: Exception) -> str:

@@ -40,15 +40,24 @@ def enter(place: Path, *, as_writer: bool) -> LockedFile:
             _sweep(place.parent)
             place.mkdir(mode=0o700, exist_ok=True)
             lock = LockedFile(place / (_WRITER if as_writer else _READERS))
+            # Before the next one enters and sweeps what nobody holds.
+            if lock.lock(shared=not as_writer):
+                return lock
     except OSError as error:
         raise WeightsError(
             f"{place} can't hold weights ({error.strerror}); set policy.weights.channel=folder and "
             "policy.weights.folder"
         ) from error
-    if lock.lock(shared=not as_writer):
-        return lock
     lock.close()
     raise WeightsError(f"another process publishes weights in {place}; end that one first")
+
+
+def enter_again(place: Path, lost: LockedFile, *, as_writer: bool) -> LockedFile:
+    """The same for one whose lock was removed from under it. Raises WeightsError; `lost` is as it
+    was then."""
+    lock = enter(place, as_writer=as_writer)
+    lost.close()
+    return lock
 
 
 def leave(place: Path, lock: LockedFile) -> None:

@@ -7,6 +7,10 @@ memory accesses is relied upon. Neither waits: a reader that comes too late take
 then, and a writer that finds its next buffer still read leaves it to the reader and makes another
 in its stead, so that more than two exist only as long as somebody is that slow.
 
+Others may remove what lies in memory: systemd-logind does so with all that a user has there when
+the last session ends (RemoveIPC). Who finds the place gone makes it anew, and the next publication
+is taken from there; until then readers keep what they have.
+
 Locks are the kernel's and end with their holders; what a killed one leaves behind is removed by the
 next to come (places.py). A writer that is killed in the middle leaves the version before takeable.
 """
@@ -69,6 +73,9 @@ class SharedMemoryOut:
         started = time.perf_counter()
         if version <= self._version:
             raise ValueError(f"version {version} after {self._version}")
+        if not self._lock.is_there:
+            self._lock = places.enter_again(self._place, self._lock, as_writer=True)
+            self._forget()
         whole = Checksum()
         buffer = self._next_buffer()
         try:
@@ -78,18 +85,21 @@ class SharedMemoryOut:
         finally:
             buffer.file.unlock()
         current = _Current(f"buffer-{self._turn}", version, whole.digits, self._life)
-        write_atomically(self._place / _CURRENT, json.dumps(asdict(current)), secret=True)
+        self._announce(current)
         self._version, self._turn = version, 1 - self._turn
         seconds = time.perf_counter() - started
         return Published(version, whole.digits, self._plan.bytes, seconds, whole.seconds)
 
     def close(self) -> None:
         """Leave, and take the buffers along: nothing can be taken after."""
+        self._forget()
+        places.leave(self._place, self._lock)
+
+    def _forget(self) -> None:
         for buffer in self._buffers.values():
             buffer.close()
         self._buffers.clear()
         self._clear()
-        places.leave(self._place, self._lock)
 
     def _clear(self) -> None:
         for name in (_CURRENT, "buffer-0", "buffer-1"):
@@ -98,7 +108,7 @@ class SharedMemoryOut:
     def _next_buffer(self) -> Buffer:
         """The buffer whose turn it is, locked for us alone."""
         buffer = self._buffers.get(self._turn)
-        if buffer is not None and buffer.file.lock(shared=False):
+        if buffer is not None and buffer.file.is_there and buffer.file.lock(shared=False):
             return buffer
         path = self._place / f"buffer-{self._turn}"
         path.unlink(missing_ok=True)
@@ -117,6 +127,14 @@ class SharedMemoryOut:
         self._buffers[self._turn] = buffer
         buffer.file.lock(shared=False)
         return buffer
+
+    def _announce(self, current: _Current) -> None:
+        try:
+            write_atomically(self._place / _CURRENT, json.dumps(asdict(current)), secret=True)
+        except OSError as error:
+            raise WeightsError(
+                f"{self._place / _CURRENT} can't be written ({error.strerror})"
+            ) from error
 
     @torch.no_grad()
     def _write(
@@ -153,6 +171,8 @@ class SharedMemoryIn:
     def take(self, into: Tensors, have: int) -> Taken | None:
         """Verify the current buffer, then copy it. See WeightsIn; never raises WeightsTorn."""
         started = time.perf_counter()
+        if not self._lock.is_there:
+            self._lock = places.enter_again(self._place, self._lock, as_writer=False)
         current = self._current()
         while current is not None:
             if current.version <= have and self._life in (None, current.life):

@@ -28,6 +28,11 @@ def buffer_bytes(plan: Plan, limit: int) -> int:
     return min(limit, max(_LEAST_BYTES, -(-plan.bytes // _PARTS)))
 
 
+def two_buffers(size: int, device: torch.device) -> list[Tensor]:
+    """Make what a stream takes turns with, each (size,) of uint8."""
+    return [torch.empty(size, dtype=torch.uint8, device=device) for _ in range(2)]
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """Some of a tensor's bytes, within a part."""

@@ -9,7 +9,8 @@ import torch
 
 from swarmnode.config.policy import PolicySettings, TinySettings, WarmStartSettings
 from swarmnode.config.training import Training
-from swarmnode.hosted_policy import HostedPolicy, training_group
+from swarmnode.hosted_policy import HostedPolicy
+from swarmnode.hosted_values import training_group
 from swarmnode.policy.loading import load_policy
 from swarmnode.policy.policy import Policy
 from swarmnode.policy.tokenizer import END_ID

@@ -18,12 +18,14 @@ from swarmnode.doctor import (
     checks,
     examine,
     healthy,
+    model_check,
     running_checks,
 )
 from swarmnode.home import Home
 from swarmnode.observe.facts import Facts
 from swarmnode.observe.health import warnings
 from swarmnode.observe.status import NetworkStatus, NodeStatus, StatusDocument
+from swarmnode.policy.needs import Needs
 from swarmnode.rewards.sandbox import Confinement
 
 GOOD = MachineFacts(
@@ -61,6 +63,35 @@ def running(facts: Facts | None = None, offset: float | None = 0.5) -> StatusDoc
 
 def bad(found: list[Check]) -> list[tuple[str, Result]]:
     return [(each.name, each.result) for each in found if each.result is not Result.OK]
+
+
+def test_the_memory_of_a_split_node_is_that_of_all_its_processes() -> None:
+    gib = 1 << 30
+    alone = Needs(bytes=2 * gib, parts="weights 1 GiB", available_bytes=gib)
+    # One that doesn't fit is refused by its host.
+    assert model_check("small", alone) == Check(
+        "model", Result.OK, "small needs 2.0 GiB at its peak (weights 1 GiB)"
+    )
+    split = replace(
+        alone,
+        available_bytes=8 * gib,
+        generators=2,
+        generator_bytes=gib,
+        generator_parts="program 1 GiB",
+        shared_bytes=gib,
+        shared_available_bytes=4 * gib,
+    )
+    fits = model_check("small", split)
+    assert (fits.result, fits.fix) == (Result.OK, "")
+    for words in ("5.0 GiB at its peaks", "8.0 GiB are", "2 generators of 1.0 GiB", "of 4.0 GiB"):
+        assert words in fits.found
+    full = model_check("small", replace(split, available_bytes=4 * gib))
+    assert full.result is Result.WARNING
+    assert "policy.generators" in full.fix
+    assert "folder" not in full.fix
+    small = model_check("small", replace(split, shared_available_bytes=gib // 2))
+    assert small.result is Result.WARNING
+    assert "policy.weights.channel=folder" in small.fix
 
 
 def test_a_good_machine_passes_every_check() -> None:

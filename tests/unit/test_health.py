@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
 
 from swarmnode.config.guard_rails import RAILS
-from swarmnode.observe.facts import Alarm, Facts, Severity
+from swarmnode.observe.facts import Alarm, Facts, Severity, SplitFacts
 from swarmnode.observe.guard_warnings import alarms_of
 from swarmnode.observe.health import WARNABLES, health_table, warnings
-from swarmnode.observe.tracking import LastHour, Lasting
+from swarmnode.observe.tracking import FailingRewards, LastHour, Lasting
 from swarmnode.observe.words import counted, lasting, size_of
 
 LONG: Mapping[str, Any] = {"network_state_seconds": 1e4}
@@ -44,6 +44,7 @@ CASES: Mapping[str, Mapping[str, Any]] = {
     "training-failed": {"training_failures": 1, "training_error": "out of memory"},
     "nothing-to-learn": {"rounds_without_live_group": 5},
     "loophole": {"loopholes": ("base_conversion",)},
+    "reward-keeps-failing": {"failing_rewards": {"judge": 5, "other": 4}},
     "scorer-kills": {"scorer_kills_last_hour": 10},
     "disk-full": {"disk_free_bytes": 1},
     "disk-low": {"disk_free_bytes": 1024**3},
@@ -51,12 +52,29 @@ CASES: Mapping[str, Mapping[str, Any]] = {
     "checkpoint-old": {"checkpoint_age_seconds": 1801.0},
     "store-problem": {"store_problem": "the store was damaged and set aside"},
     "memory-low": {"memory_available_bytes": 1, "memory_total_bytes": 100},
+    "generator-keeps-failing": {
+        "split": SplitFacts(failures={"generator-1": 3, "generator-2": 2}, problem="out of memory")
+    },
+    "weights-not-handed-over": {"split": SplitFacts(publish_problem="no room in memory")},
+    "trainer-starved": {"split": SplitFacts(trainer_waits_seconds=901.0)},
+    "generator-held-back": {"split": SplitFacts(held_back_seconds={"generator-2": 901.0})},
+    "trainer-idle": {"split": SplitFacts(trainer_idle_share=0.5)},
+    "generators-idle": {"split": SplitFacts(generators_idle_share=0.5, generators=2)},
     **{
         f"guard-{name.replace('_', '-')}": {"alarms": {name: Alarm(False, 0.5, 0.1)}}
         for name in (*RAILS, "nonfinite")
     },
     "guard-rolled-back": {"rolled_back": 2},
 }
+
+
+def together(*several: SplitFacts) -> SplitFacts:
+    """What any of them says that is not the default."""
+    default = asdict(SplitFacts())
+    said: dict[str, Any] = {}
+    for one in several:
+        said |= {name: value for name, value in asdict(one).items() if value != default[name]}
+    return SplitFacts(**said)
 
 
 def codes(facts: Facts) -> list[str]:
@@ -105,6 +123,11 @@ def test_a_warning_fires_alone_on_its_facts_and_says_what_to_do(code: str) -> No
         {"checkpoint_age_seconds": None, "uptime_seconds": 60.0},
         {"checkpoint_age_seconds": 2000.0, "round_seconds": 1500.0},
         {"scorer_kills_last_hour": 9},
+        {"failing_rewards": {"judge": 4}},
+        {"split": SplitFacts(failures={"generator-1": 2}, problem="out of memory")},
+        {"split": SplitFacts(trainer_waits_seconds=899.0, held_back_seconds={"generator-1": 899})},
+        {"split": SplitFacts(trainer_waits_seconds=2999.0), "round_seconds": 1000.0},
+        {"split": SplitFacts(trainer_idle_share=0.49, generators_idle_share=0.49)},
     ],
 )
 def test_what_is_within_the_limits_gives_no_warning(facts: Mapping[str, Any]) -> None:
@@ -117,6 +140,8 @@ def test_what_is_within_the_limits_gives_no_warning(facts: Mapping[str, Any]) ->
 )
 def test_a_cause_hides_its_consequence(cause: str, consequence: str) -> None:
     both = replace(Facts(), **{**CASES[consequence], **CASES[cause]})
+    if "split" in CASES[cause].keys() & CASES[consequence].keys():
+        both = replace(both, split=together(CASES[cause]["split"], CASES[consequence]["split"]))
     assert cause in codes(both)
     assert consequence not in codes(both)
 
@@ -213,3 +238,13 @@ def test_a_guard_rail_says_where_it_was_and_where_it_is_and_for_which_script() -
     assert other.code == "guard-whitespace"
     assert "(hangul): 0.05 now, 0.2 at first. This is critical." in other.text
     assert alarms_of({"guard/value/length": 1.0}) == {}
+
+
+def test_a_reward_fails_in_a_row_until_a_round_in_which_it_told_of_all() -> None:
+    failing = FailingRewards()
+    failed, fine = {"channels/failed/judge": 3.0}, {"channels/failed/judge": 0.0}
+    seen = []
+    for metrics in (failed, {"loss": 1.0}, failed | {"channels/failed/own": 0.0}, fine, failed):
+        failing.heard(metrics)
+        seen.append(dict(failing.rounds))
+    assert seen == [{"judge": 1}, {"judge": 1}, {"judge": 2}, {}, {"judge": 1}]

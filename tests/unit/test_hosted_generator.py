@@ -14,6 +14,8 @@ import torch
 from swarmnode.config.policy import LoraSettings, PolicySettings
 from swarmnode.hosted_generator import HostedGenerator
 from swarmnode.hosted_policy import HostedPolicy
+from swarmnode.weights.channel import WeightsDamaged, WeightsError, WeightsTorn
+from swarmnode.weights.copying import put
 from swarmnode.weights.places import place_of
 from tests.unit.judge_support import write_classifier
 from tests.unit.model_support import disturb, write_model
@@ -83,8 +85,8 @@ def test_weights_go_through_the_folder_where_that_is_set(home: Path, closed: Clo
 def test_reward_models_beside_it_judge_what_it_samples_as_the_trainers_would(
     home: Path, tmp_path: Path, closed: Closing
 ) -> None:
-    folder = write_classifier(tmp_path / "judge", "bert")
-    channels = {"models": [{"name": "judge", "model": str(folder)}]}
+    judge = write_classifier(tmp_path / "judge", "bert")
+    channels = {"models": [{"name": "judge", "model": str(judge)}]}
     trainer = closed(HostedPolicy(ordered(home) | {"channels": channels}))
     trainer.publish_weights(1)
     generator = closed(HostedGenerator(ordered(home) | {"channels": channels}))
@@ -111,17 +113,63 @@ def test_it_trains_nothing_and_samples_nothing_before_it_has_weights(
     assert not any(one.requires_grad for one in generator._policy.parameters())
     with pytest.raises(ValueError, match="must be taken"):
         generator.sample(PROMPTS, 4)
-    with pytest.raises(ValueError, match="published no weights"):
+    with pytest.raises(WeightsError, match="published no weights"):
         generator.take_weights()
 
 
-def test_own_samples_of_a_policy_that_moved_on_are_weighed_by_what_sampled_them(
+def test_weights_that_are_half_new_are_never_sampled_from(
+    home: Path, closed: Closing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = ordered(home)
+    made["policy"] = made["policy"] | {"weights": {"channel": "folder"}}
+    trainer, generator = closed(HostedPolicy(made)), closed(HostedGenerator(made))
+    trainer.publish_weights(1)
+    generator.take_weights()
+    trainer.train([recorded(1)])
+    trainer.publish_weights(2)
+    filled = iter(range(100))
+
+    def torn(*piece: Any) -> None:
+        if next(filled) == 2:
+            raise WeightsDamaged("the file ends early")
+        put(*piece)
+
+    monkeypatch.setattr("swarmnode.weights.folder.put", torn)
+    with pytest.raises(WeightsTorn):
+        generator.take_weights()
+    # The folder is out of reach: nothing is there to be taken, and what it has is of no use.
+    (home / "weights").rename(home / "away")
+    with pytest.raises(WeightsError, match="published no weights"):
+        generator.take_weights()
+    with pytest.raises(ValueError, match="must be taken"):
+        generator.sample(PROMPTS, 4)
+    (home / "away").rename(home / "weights")
+    assert generator.take_weights() == {"version": 2, "taken": True}
+    assert generator.sample(PROMPTS, 4) == trainer.generate(PROMPTS, 4)
+
+
+def test_a_policy_that_went_back_hands_over_the_weights_that_it_went_back_to(
     home: Path, closed: Closing
 ) -> None:
-    trainer = closed(HostedPolicy(ordered(home)))
+    trainer, generator = closed(HostedPolicy(ordered(home))), closed(HostedGenerator(ordered(home)))
+    trainer.publish_weights(1)
+    generator.take_weights()
+    before = weights_of(generator)
+    trainer.save(str(home / "checkpoints"), {})
+    trainer.train([recorded(1)])
+    trainer.publish_weights(2)
+    generator.take_weights()
+    assert any(not torch.equal(one, before[name]) for name, one in weights_of(generator).items())
+    trainer.restore(str(home / "checkpoints"))
+    trainer.publish_weights(3)
+    assert generator.take_weights() == {"version": 3, "taken": True}
+    assert all(torch.equal(one, before[name]) for name, one in weights_of(generator).items())
+
+
+def half_as_likely(trainer: HostedPolicy) -> dict[str, Any]:
+    """A group of its own, as if its sampler had found each token half as likely as it was."""
     groups = trainer.generate(PROMPTS[:1], 8)
-    # As if their sampler had found each token half as likely as it was.
-    told = {
+    return {
         **recorded(1),
         "prompt": PROMPTS[0],
         "source": "local",
@@ -132,11 +180,22 @@ def test_own_samples_of_a_policy_that_moved_on_are_weighed_by_what_sampled_them(
             for text, _, ids, logprobs in groups[0]
         ],
     }
+
+
+def test_own_samples_of_a_policy_that_moved_on_are_weighed_by_what_sampled_them(
+    home: Path, closed: Closing
+) -> None:
+    trainer = closed(HostedPolicy(ordered(home)))
+    told = half_as_likely(trainer)
     figures = trainer.train([told])
     assert figures["treatments"][0][0] == "full"
     assert figures["metrics"]["sampling/importance_sampling_ratio/mean"] == pytest.approx(2.0, 0.01)
     alone = HostedPolicy(order())
     assert alone.train([told])["treatments"][0][0] == "none"
+    # What the ratio is taken against isn't weighed a second time.
+    made = ordered(home)
+    made["training"] = made["training"] | {"ratio_denominator": "sampler"}
+    assert closed(HostedPolicy(made)).train([told])["treatments"][0][0] == "none"
 
 
 def test_a_checkpoint_goes_on_in_either_mode(home: Path, closed: Closing) -> None:
@@ -158,8 +217,8 @@ def test_with_adapters_these_alone_are_handed_over_on_the_same_base(
     home: Path, closed: Closing
 ) -> None:
     pytest.importorskip("peft")
-    folder = write_model(home / "small")
-    policy = PolicySettings(model=str(folder), max_new_tokens=4, lora=LoraSettings(rank=2))
+    small = write_model(home / "small")
+    policy = PolicySettings(model=str(small), max_new_tokens=4, lora=LoraSettings(rank=2))
     asked = ordered(home) | {"policy": policy.model_dump()}
     trainer = closed(HostedPolicy(asked))
     disturb(trainer._policy)

@@ -23,6 +23,7 @@ from swarmnode.policy.memory import (
     shape_of,
 )
 from swarmnode.policy.names import UnusableModel
+from swarmnode.policy.needs import Needs
 from swarmnode.policy.preflight import check_fits, folder_shape, tiny_shape
 from swarmnode.process import Refusal
 from swarmnode.training.memory import measured_cost
@@ -145,7 +146,7 @@ def test_a_host_refuses_before_it_reads_weights(monkeypatch: pytest.MonkeyPatch)
     serving = handlers()
     policy = PolicySettings(memory_limit_mib=100).model_dump()
     asked = order() | {"policy": policy, "number": 0, "rounds": Rounds().model_dump()}
-    monkeypatch.setattr("swarmnode.hosted_policy.load_policy", None)
+    monkeypatch.setattr("swarmnode.hosted_models.load_policy", None)
     for method in ("create", "preflight"):
         with pytest.raises(Refusal, match="may need"):
             serving[method](asked)
@@ -172,6 +173,53 @@ def test_a_generator_is_held_against_what_it_samples_in(monkeypatch: pytest.Monk
     for method, limit in (("create", (whole >> 20) - 1), ("create_generator", 300)):
         with pytest.raises(Refusal, match="may need"):
             serving[method](asked(limit))
+
+
+def test_of_a_split_node_all_processes_and_what_they_share_are_told() -> None:
+    def told(**changes: Any) -> Needs:
+        policy = PolicySettings(**changes).model_dump()
+        asked = order() | {"policy": policy, "number": 0, "rounds": Rounds().model_dump()}
+        return Needs(**handlers()["preflight"](asked))
+
+    alone, split = told(), told(mode="split", generators=3)
+    assert (alone.generators, alone.shared_bytes, alone.total_bytes) == (0, 0, alone.bytes)
+    assert (split.generators, split.bytes, split.parts) == (3, alone.bytes, alone.parts)
+    weights = 4 * sum(one.numel() for one in load_policy(PolicySettings(), 0).parameters())
+    assert split.shared_bytes == 2 * weights
+    assert weights < split.generator_bytes < split.bytes
+    assert "optimizer" not in split.generator_parts
+    assert split.total_bytes == alone.bytes + 3 * split.generator_bytes + 2 * weights
+    assert split.shared_available_bytes > 0
+    folder = told(mode="split", weights={"channel": "folder"})
+    assert (folder.generators, folder.shared_bytes) == (1, 0)
+
+
+def test_all_must_fit_at_once() -> None:
+    needs = Needs(
+        bytes=100,
+        parts="",
+        available_bytes=200,
+        generators=2,
+        generator_bytes=40,
+        shared_bytes=20,
+        shared_available_bytes=20,
+    )
+    assert needs.fits
+    assert not replace(needs, available_bytes=199).fits
+    assert not replace(needs, shared_available_bytes=19).fits
+    assert replace(needs, available_bytes=180, shared_apart=True).fits
+    assert not replace(needs, available_bytes=179, shared_apart=True).fits
+
+
+def test_tiny_takes_no_adapters_and_says_so_in_one_line() -> None:
+    settings = PolicySettings(lora=LoraSettings(rank=2))
+    asked = order() | {"policy": settings.model_dump(), "rounds": Rounds().model_dump()}
+    for method in ("create", "create_generator", "preflight"):
+        with pytest.raises(Refusal, match=r"policy.lora.rank=0") as raised:
+            handlers()[method](asked | {"number": 0})
+        assert "\n" not in str(raised.value)
+    with pytest.raises(UnusableModel, match="trained as a whole"):
+        load_policy(settings, 0)
 
 
 def test_the_estimate_of_a_folder_needs_no_weights_in_memory(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from swarmnode.config.policy import PolicySettings
 from swarmnode.config.rounds import Rounds
 from swarmnode.split.loops import Split
 from swarmnode.split.ready import Dropped
-from swarmnode.types import RoundReport
+from swarmnode.types import RoundReport, Scored
 from tests.unit.split_machine import Machine, Sampler, lived, split_over
 
 Q = 4
@@ -139,13 +139,25 @@ def test_a_lost_trainer_comes_back_under_a_higher_number_and_nothing_is_trained_
     split, machine, reports = in_virtual_time(scenario)
     assert machine.numbers == sorted(set(machine.numbers))
     assert machine.steps == 25 + 30
-    assert split.versions.newest > machine.steps
+    assert split.publishing.versions.newest > machine.steps
     assert max(machine.trained.values()) == 1
     assert split.queue.dropped[Dropped.TRAINER_LOST] == Q
     assert [report.round for report in reports] == list(range(1, 61))
     # Of what the generators had ready while it was away, the rest was near enough to the checkpoint
     # or was dropped, and its lag is told as it is.
     assert max(report.metrics["split/lag_max"] for report in reports) <= 4
+
+
+def test_a_new_life_goes_on_above_what_the_last_report_told() -> None:
+    async def scenario(clock: VirtualClock) -> tuple[Split, Machine]:
+        machine = Machine(clock, 4.0, steps=5)
+        split = split_over(machine, [Sampler(machine, 0.5)], PolicySettings(), rounds_of())
+        await split.begin(9, {"version_offset": 3}, {"metrics": {"split/version": 25}})
+        return split, machine
+
+    split, machine = in_virtual_time(scenario)
+    assert machine.numbers == [split.publishing.versions.newest] == [27]
+    assert split.to_values() == {"version_offset": 22}
 
 
 def test_a_trainer_that_dies_while_it_waits_loses_no_group() -> None:
@@ -188,7 +200,8 @@ def test_a_lost_generator_is_made_anew_and_costs_its_batch_alone() -> None:
     assert all(one.under_way <= Q for one in split.generators)
 
 
-def test_a_rollback_leaves_nothing_of_the_policy_that_is_left_behind() -> None:
+@pytest.mark.parametrize("back", [5, 9])
+def test_a_rollback_leaves_nothing_of_the_policy_that_is_left_behind(back: int) -> None:
     async def scenario(clock: VirtualClock) -> tuple[Split, int, list[RoundReport]]:
         machine = Machine(clock, 4.0)
         split = split_over(machine, [Sampler(machine, 0.5)], PolicySettings(), rounds_of())
@@ -199,22 +212,24 @@ def test_a_rollback_leaves_nothing_of_the_policy_that_is_left_behind() -> None:
             for number in range(1, 21):
                 reports.append(await split.round(number))
                 if number == 10:
-                    machine.steps = 5
+                    machine.steps = back
+                    await clock.sleep(3.0)  # a batch by the weights that were found wrong
                     await split.went_back(forget=True)
             for task in generating:
                 task.cancel()
         return split, machine.steps, reports
 
     split, steps, reports = in_virtual_time(scenario)
-    assert steps == 15
+    assert steps == back + 10
     assert split.queue.dropped[Dropped.ROLLED_BACK] > 0
     # The first group after it was sampled by what the policy went back to.
     assert reports[10].metrics["split/lag_max"] == 0
 
 
 def test_a_round_that_asks_on_takes_what_it_wants_however_little_is_live() -> None:
-    async def scenario(clock: VirtualClock) -> list[RoundReport]:
+    async def scenario(clock: VirtualClock) -> tuple[list[RoundReport], int]:
         machine = Machine(clock, 1.0)
+        batches: list[int] = []
 
         async def score(groups: Any) -> Any:
             found = await Machine.score(machine, groups)
@@ -232,9 +247,17 @@ def test_a_round_that_asks_on_takes_what_it_wants_however_little_is_live() -> No
             PolicySettings(max_policy_lag=0),
             rounds_of(dynamic_sampling=True, questions_limit=40),
         )
-        return await lived(split, machine, 5)
+        put = split.queue.put
 
-    reports = in_virtual_time(scenario)
+        def putting(groups: Sequence[Scored], begun: float) -> None:
+            batches.append(len(groups))
+            put(groups, begun)
+
+        split.queue.put = putting  # type: ignore[method-assign]
+        return await lived(split, machine, 5), max(batches)
+
+    reports, largest = in_virtual_time(scenario)
+    assert largest <= Q, "a generator asked on by itself"
     assert {report.metrics["generated/live_groups"] for report in reports} == {float(Q)}
     assert min(report.metrics["generated/groups"] for report in reports) > 2 * Q
 

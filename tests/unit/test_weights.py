@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -192,6 +193,66 @@ def test_a_reader_that_comes_too_late_takes_what_is_newer_by_then(
     assert values(into) == {2.0}
     taking.close()
     out.close()
+
+
+def test_those_who_come_and_go_at_once_leave_each_other_alone(place: Path) -> None:
+    def comes_and_goes(name: str) -> None:
+        for turn in range(150):
+            lock = places.enter(place.with_name(name), as_writer=turn % 2 == 0)
+            assert lock.is_there, "swept by another one while it came"
+            places.leave(place.with_name(name), lock)
+
+    with ThreadPoolExecutor(6) as several:
+        list(several.map(comes_and_goes, ["a", "b", "c", "d", "e", "f"]))
+
+
+def test_where_others_remove_what_lies_in_memory_the_next_version_is_taken_all_the_same(
+    place: Path,
+) -> None:
+    # What systemd-logind does when the user logs out, or a cleaner of /tmp.
+    out, taking, into = writer("shared-memory", place), SharedMemoryIn(place), uniform(-1)
+    out.publish(0, uniform(0).items())
+    assert taking.take(into, -1) is not None
+    for version in (1, 2):
+        shutil.rmtree(place.parent) if version == 1 else (place / "writer").unlink()
+        assert taking.take(into, version - 1) is None
+        assert values(into) == {version - 1.0}, "what it had is what it has"
+        out.publish(version, uniform(version).items())
+        taken = taking.take(into, version - 1)
+        assert taken is not None
+        assert taken.version == version
+        assert values(into) == {float(version)}
+    for number in (3, 4, 5):  # each buffer is missed in its turn
+        for buffer in place.glob("buffer-*"):
+            buffer.unlink()
+        out.publish(number, uniform(number).items())
+        assert taking.take(into, number - 1) is not None
+        assert values(into) == {float(number)}
+    taking.close()
+    out.close()
+    assert not place.exists()
+
+
+def test_files_of_others_in_the_folder_are_neither_taken_nor_removed(place: Path) -> None:
+    place.mkdir(parents=True)
+    others = [
+        "weights-00001-of-00002.safetensors",
+        "weights-1-2-3.safetensors",
+        "weights-9-final.safetensors",
+    ]
+    for name in others:
+        (place / name).write_bytes(b"")
+    out, taking, into = writer("folder", place), FolderIn(place), uniform(-1)
+    assert taking.newest() is None
+    for version in range(4):
+        out.publish(version, uniform(version).items())
+    assert taking.take(into, -1) is not None
+    assert values(into) == {3.0}
+    assert sorted(path.name for path in place.iterdir() if path.name in others) == others
+    newer = f"weights-{9:020d}-{'a' * 16}.safetensors"
+    (place / newer).symlink_to("nowhere")
+    with pytest.raises(WeightsError, match="a link to nothing"):
+        taking.take(into, 3)
 
 
 def flip(path: Path, offset: int) -> None:

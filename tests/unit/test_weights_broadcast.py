@@ -113,6 +113,21 @@ def test_every_version_reaches_a_process_and_a_thread_bit_by_bit() -> None:
     out.close()
 
 
+def test_what_was_said_about_earlier_versions_is_not_kept_for_ever() -> None:
+    sent = {"weights": torch.zeros(10)}
+    out = trainer(sent, 1)
+    taking, into, keys = BroadcastIn(out.address, 1), blank(sent), []
+    with ThreadPoolExecutor(1) as beside:
+        for version in range(6):
+            waiting = beside.submit(waited_for, taking, into, version - 1)
+            out.publish(version, sent.items())
+            waiting.result()
+            keys.append(out._meeting._store.num_keys())
+    assert keys[1] == keys[-1]
+    taking.close()
+    out.close()
+
+
 def test_after_a_generators_death_the_others_know_and_the_next_version_reaches_all() -> None:
     sent = large()
     out = trainer(sent, 2)

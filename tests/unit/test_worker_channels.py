@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from swarmnode.hosted_policy import HostedPolicy, training_group
+from swarmnode.hosted_policy import HostedPolicy
+from swarmnode.hosted_values import training_group
 from swarmnode.policy.saved_state import CheckpointRefused
 from tests.unit.resume_support import order, recorded
 

@@ -1,0 +1,136 @@
+"""The protocol of the study of generation and training apart: what is run, judged by what. Pure.
+
+Fixed before the results were made; docs/results/split.md tells it in words. Every run is a node, or
+a swarm of two, of real processes on this machine, and has the machine to itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from swarmnode.config.rounds import Rounds
+
+Part = Literal["speed", "swarm", "lag", "generators"]
+PARTS: Sequence[Part] = ("speed", "swarm", "lag", "generators")
+
+SEEDS = (500, 501, 502, 503, 504)
+"""Of skills and of a lone node's questions; whatever else follows from time is as it comes. The
+repeats of `speed` are as many."""
+DEVELOPMENT_SEEDS = (50,)
+
+QUESTIONS = Rounds().questions
+WARM_ROUNDS = 2
+"""Of each run, that no pace is taken of: the first batch of `split` overlaps with nothing."""
+EVERY_ROUNDS = 10
+EXAMINED = 50
+"""Held-out questions of each task."""
+LAST = 3
+"""Evaluations at the end, whose mean is a run's held-out success."""
+MARGIN = -0.02
+"""The lower end of the 95 % interval of held-out success, split less sync at as many own groups,
+paired over seeds, must be above it."""
+LAGS = (0, 1, 2, 4, 8, 16)
+GENERATORS = (1, 2, 3, 4)
+
+TASKS = 'tasks.names=["basic_arithmetic", "fraction_simplification"]'
+LEARNING = (
+    TASKS,
+    f"evaluation.every_rounds={EVERY_ROUNDS}",
+    f"evaluation.questions_per_task={EXAMINED}",
+    "training.learning_rate=3e-4",
+    "daemon.checkpoint_seconds=100000",
+)
+"""Of all parts but `speed`, with `tiny`, whose training must show within a few minutes."""
+ALONE = ("rounds.external_groups_per_round=0", "selection.filter=uniform")
+PACING = (
+    TASKS,
+    *ALONE,
+    "evaluation.questions_per_task=1",
+    "evaluation.every_rounds=1000000",
+    "daemon.checkpoint_seconds=100000",
+)
+"""Of `speed`: nothing but rounds."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitRun:
+    """One run."""
+
+    part: Part
+    arm: str
+    settings: tuple[str, ...]
+    seed: int
+    rounds: int
+    """That count towards paces; `WARM_ROUNDS` go before them."""
+    nodes: int
+    """1 is on its own."""
+
+    @property
+    def name(self) -> str:
+        """Tells it from all others."""
+        return f"{self.part}-{self.arm.replace(' ', '-')}-seed{self.seed}-{self.rounds}"
+
+
+SYNC, SPLIT, BOTH = "sync", "split", "sync 2 threads"
+
+
+def runs_of(seeds: Sequence[int], share: float, model: str = "smollm2-135m") -> Iterator[SplitRun]:
+    """All runs under some seeds, arms in turns; `share` of the rounds of the whole study."""
+    for seed in seeds:
+        for part, rounds, nodes, arms in _parts(model):
+            for arm, settings in arms:
+                least = 2 if part == "speed" else LAST
+                counted = max(least, round(rounds * share))
+                yield SplitRun(part, arm, settings, seed, counted, nodes)
+
+
+_Arms = Sequence[tuple[str, tuple[str, ...]]]
+
+
+def _parts(model: str) -> Sequence[tuple[Part, int, int, _Arms]]:
+    speed = (*PACING, f"policy.model={model}")
+    split = "policy.mode=split"
+    return (
+        (
+            "speed",
+            6,
+            1,
+            (
+                (SYNC, (*speed, "policy.threads=1")),
+                (SPLIT, (*speed, split, "policy.threads=1")),
+                (BOTH, (*speed, "policy.threads=2")),
+            ),
+        ),
+        ("swarm", 200, 2, ((SYNC, LEARNING), (SPLIT, (*LEARNING, split)))),
+        (
+            "lag",
+            150,
+            1,
+            (
+                (SYNC, (*LEARNING, *ALONE)),
+                *((str(lag), (*LEARNING, *ALONE, split, *_lag(lag))) for lag in LAGS),
+            ),
+        ),
+        (
+            "generators",
+            150,
+            1,
+            tuple((str(count), (*LEARNING, *ALONE, split, *_count(count))) for count in GENERATORS),
+        ),
+    )
+
+
+def _lag(lag: int) -> tuple[str, ...]:
+    # As much room as the lag may need, so that it alone binds.
+    room = QUESTIONS * (lag + 2)
+    return (
+        f"policy.max_policy_lag={lag}",
+        "policy.generators=2",
+        f"policy.queue_groups={room}",
+    )
+
+
+def _count(count: int) -> tuple[str, ...]:
+    return ("policy.max_policy_lag=8", f"policy.generators={count}")
