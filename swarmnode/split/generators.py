@@ -69,23 +69,25 @@ class Generator:
         self._host = host
         self._order = order
         self._clock = clock
-        self._made = False
+        self._made_for = 0
+        """Which of those who came has the policy; 0 where none has."""
         self._pause = 1.0
 
     @property
     def stands(self) -> bool:
         """Whether it has a policy to sample with."""
-        return self._made and self._host.alive
+        return self._host.alive and self._made_for == self._host.starts
 
     async def stand(self) -> None:
         """Make the policy where there is none, in a new process if that was lost. ChildError."""
         if self.stands:
             return
-        self._made = False
         if not self._host.alive:
             await self._host.begin()
+        # Somebody else may come in its place meanwhile, without a policy.
+        starts = self._host.starts
         await self.policy.create(await self._order())
-        self._made = True
+        self._made_for = starts
         log.info("generator ready", name=self.name, starts=self._host.starts)
 
     def did(self, groups: int, work_seconds: float, wait_seconds: float) -> None:

@@ -179,6 +179,27 @@ def test_a_trainer_that_dies_while_it_waits_loses_no_group() -> None:
     assert len(machine.trained) == 20 * Q
 
 
+def test_whoever_has_come_in_a_lost_one_s_place_is_given_a_policy_first() -> None:
+    """Also where the place is taken again before anybody has looked."""
+
+    async def scenario(clock: VirtualClock) -> tuple[Split, Machine, Sampler]:
+        machine = Machine(clock, 4.0)
+        sampler = Sampler(machine, 0.8)
+        split = split_over(machine, [sampler], PolicySettings(), rounds_of())
+
+        def between(number: int) -> None:
+            if number == 5:
+                sampler.process.start()
+
+        await lived(split, machine, 12, between)
+        return split, machine, sampler
+
+    split, _, sampler = in_virtual_time(scenario)
+    assert sampler.process.starts == 2
+    assert sampler.created == 2
+    assert split.queue.dropped.total() == 0
+
+
 def test_a_lost_generator_is_made_anew_and_costs_its_batch_alone() -> None:
     async def scenario(clock: VirtualClock) -> tuple[Split, Machine, Sampler]:
         machine = Machine(clock, 4.0)
