@@ -27,7 +27,7 @@ CONTROLS = "".join(
 )
 """C0, C1, DEL, bidirectional overrides and isolates, zero-width characters, line separators."""
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202e\r\n\x1b]8;;http://x\x07" + CONTROLS
-CHOSEN = ("role", "phase", "state", "severity", "version")
+CHOSEN = ("role", "phase", "state", "severity", "version", "transport", "reach")
 """Fields that only take words of ours."""
 
 
