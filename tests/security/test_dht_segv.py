@@ -144,6 +144,7 @@ def test_the_crafted_record_is_refused_by_store_and_the_node_stays_up(tmp_path: 
     async def scenario() -> None:
         orders = [order(number, tmp_path) for number in (1, 2, 3)]
         async with peers(*orders) as (victim, second, attacker):
+            assert await attacker.connect(second.addresses[0])
             p2p = attacker._daemon.p2p
             key, subkey, value, expires = record(1)
             good_subkey, good_value = (
@@ -182,6 +183,7 @@ def test_messages_of_the_wrong_shape_are_refused_and_the_node_stays_up(tmp_path:
     async def scenario() -> None:
         orders = [order(number, tmp_path) for number in (1, 2, 3)]
         async with peers(*orders) as (victim, second, attacker):
+            assert await attacker.connect(second.addresses[0])
             store, find = dht_messages.StoreRequest, dht_messages.FindRequest
             stored, found = dht_messages.StoreResponse, dht_messages.FindResponse
             columns = {"values": [b""], "expiration_time": [1.0], "in_cache": [False]}
