@@ -127,22 +127,23 @@ def slopes(rows: Sequence[Row]) -> Mapping[str, Estimate]:
 
     Both at the size of the ablations, over the seeds that both have.
     """
-    probes = runs_by_arm(rows, "probes")
-    equal = runs_by_arm(rows, "ablations").get("uniform", {})
-    runs = {**probes, "uniform": equal}
+    runs = _probes_beside_equal(rows)
     return {name: compared(runs, f"more {name}", "uniform", final_macro) for name in DOMAINS}
 
 
 def slopes_table(rows: Sequence[Row]) -> str:
     """What twice a domain's share does to its own loss and to the mean of all."""
-    probes = runs_by_arm(rows, "probes")
-    equal = runs_by_arm(rows, "ablations").get("uniform", {})
+    runs = _probes_beside_equal(rows)
     lines = []
     for name, found in slopes(rows).items():
-        runs = {name: probes.get(f"more {name}", {}), "uniform": equal}
-        own = compared(runs, name, "uniform", _final_of(name))
+        own = compared(runs, f"more {name}", "uniform", _final_of(name))
         lines.append([name, str(found.count), _shown(own), _shown(found)])
     return table(("twice the share of", "seeds", "its own loss", "macro loss"), lines)
+
+
+def _probes_beside_equal(rows: Sequence[Row]) -> Runs:
+    equal = runs_by_arm(rows, "ablations").get("uniform", {})
+    return {**runs_by_arm(rows, "probes"), "uniform": equal}
 
 
 def _final_of(domain: str) -> Figure:

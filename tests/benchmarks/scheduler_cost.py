@@ -10,22 +10,21 @@ from __future__ import annotations
 import statistics
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
 
 from swarmnode.config.scheduling import Kind, Scheduling
-from swarmnode.config.tasks import SHORT_TASKS
 from swarmnode.scheduling.agent.hosted import HostedOrder, HostedScheduler
 from swarmnode.training import Trainer, TrainingGroup
 from tests.benchmarks.engine_machine import seconds
 from tests.benchmarks.engine_step import SETTINGS, TEMPERATURE, mixed_groups, tiny_groups
 from tests.benchmarks.engine_subject import Subject, smollm2, tiny
+from tests.benchmarks.scheduling_protocol import TASKS
 from tests.benchmarks.sharing_markdown import table
 
 KINDS: Sequence[Kind] = ("doge", "ac-odm", "hds")
-TASKS = (*SHORT_TASKS, "arc_1d", "bf", "propositional_logic")
 PAIRS = {"tiny": 30, "smollm2-135m": 3}
 TOLD = {
     "samples": (1.0,) * 8 + (0.0,),
@@ -109,17 +108,7 @@ def _groups(model: str, subject: Subject) -> list[TrainingGroup]:
     vocabulary = subject.policy.head_weight.shape[0]
     lengths = [len(prompt) for prompt in subject.prompts]
     groups = tiny_groups(vocabulary) if model == "tiny" else mixed_groups(vocabulary, lengths)
-    return [
-        TrainingGroup(
-            prompt_ids=group.prompt_ids,
-            completions=group.completions,
-            truncated=group.truncated,
-            rewards=group.rewards,
-            source=group.source,
-            task=task,
-        )
-        for group, task in zip(groups, TASKS, strict=False)
-    ]
+    return [replace(group, task=task) for group, task in zip(groups, TASKS, strict=False)]
 
 
 def main(arguments: Sequence[str]) -> int:
