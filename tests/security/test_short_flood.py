@@ -98,9 +98,10 @@ def test_an_honest_peer_is_served_while_a_stranger_floods_every_protocol(
             assert most - before < MORE_BYTES
             turned = [each for each in await victim.peers() if each["turned_away"]]
             assert len(turned) <= 1, "the attacker, and nobody else"
-            # What a peer has open beyond its streams is refused before anybody counts it; and on
-            # a busy machine the attacker may not get so far.
-            assert turned or sent["answered"] <= ALLOWED or sent["sent"] < 2 * ALLOWED
+            # On a busy machine it may not get so far. py-libp2p refuses what a peer has open beyond
+            # its streams before anybody counts it: there the bound itself is looked at.
+            uncounted = library == "libp2p" and sent["answered"] <= ALLOWED
+            assert turned or uncounted or sent["sent"] < 2 * ALLOWED
             assert sent["answered"] <= 2 * ALLOWED
             health = await victim.health()
             assert (health["restarts"], health["error"]) == (0, "")
