@@ -28,6 +28,7 @@ from swarmnode.observe import status as shown
 from swarmnode.observe.facts import Facts
 from swarmnode.observe.health import warnings
 from swarmnode.observe.machine import MachineStatus, ProcessStatus
+from swarmnode.observe.network_status import NetworkStatus
 from swarmnode.observe.tracking import Lasting
 from swarmnode.publish import Identity
 from swarmnode.service import ServiceManager
@@ -101,7 +102,7 @@ def _documents(
 
     async def status() -> object:
         now, health = clock.now(), await transport.health()
-        network = shown.NetworkStatus.of(health, state.seconds(health["state"], now))
+        network = NetworkStatus.of(health, state.seconds(health["state"], now))
         facts = network.told_in(
             Facts(wants_external=False, shares=False, uptime_seconds=now - started)
         )

@@ -22,6 +22,7 @@ from swarmnode.observe.guard_warnings import alarms_of
 from swarmnode.observe.health import warnings
 from swarmnode.observe.history import History
 from swarmnode.observe.machine import MachineStatus, ProcessStatus, children_of
+from swarmnode.observe.network_status import NetworkStatus
 from swarmnode.observe.shown_groups import ShownGroup, shown_groups
 from swarmnode.observe.tracking import FailingRewards, LastHour, Lasting
 from swarmnode.process import Child
@@ -214,9 +215,9 @@ class Vitals:
             warnings=tuple(warnings(self.facts(now))),
         )
 
-    def _network(self, now: float) -> shown.NetworkStatus:
+    def _network(self, now: float) -> NetworkStatus:
         seconds = self._state.seconds(self.health["state"], now)
-        return shown.NetworkStatus.of(self.health, seconds)
+        return NetworkStatus.of(self.health, seconds)
 
     def _swarm(self) -> shown.SwarmStatus | None:
         name = self.around.swarm_name

@@ -10,7 +10,8 @@ from rich.text import Text
 
 from swarmnode.cli.split_screen import split_lines
 from swarmnode.observe.facts import HealthWarning, Severity
-from swarmnode.observe.status import NetworkStatus, Reward, StatusDocument
+from swarmnode.observe.network_status import NetworkStatus
+from swarmnode.observe.status import Reward, StatusDocument
 from swarmnode.observe.words import counted, lasting, plain, reach_in_words, size_of
 
 MOST_SHOWN = 6

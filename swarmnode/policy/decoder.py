@@ -14,7 +14,6 @@ queries and keys unchanged), because rotating is one complex product then.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
@@ -28,63 +27,19 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3ForCausalLM
 
 from swarmnode.policy.attention import Attend
 from swarmnode.policy.frugal import gated, rms_norm
-from swarmnode.policy.matrices import (
-    Linear,
-    Matrix,
-    UnsupportedModel,
-    beside,
-    joined,
-    read_matrix,
+from swarmnode.policy.layer_weights import (
+    DecoderWeights,
+    Layer,
+    LayerWeights,
+    Shape,
+    gathered,
+    in_place,
 )
+from swarmnode.policy.matrices import Linear, UnsupportedModel, joined, read_matrix
 from swarmnode.policy.sharded import run_within
-
-Layer = Callable[[Tensor], Tensor]
-"""Hidden states to hidden states, (rows, length, width)."""
 
 FAMILIES = (LlamaForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)
 _STATIC_ROTATIONS = ("default", "linear", "llama3", "yarn")
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What the forward must know of a model besides its weights."""
-
-    heads: int
-    key_value_heads: int
-    head_width: int
-    epsilon: float
-
-
-@dataclass(frozen=True, slots=True)
-class LayerWeights:
-    """One layer; a norm of None is folded into what follows."""
-
-    attention_norm: Tensor | None
-    query_key_value: Linear
-    head_norms: Tensor | None
-    """(heads + key_value_heads, head_width), of queries and keys; None where a family has none."""
-    attention_output: Linear
-    feed_forward_norm: Tensor | None
-    gate_up: Linear
-    down: Linear
-
-
-@dataclass(frozen=True, slots=True)
-class DecoderWeights:
-    """All weights of a decoder, in the form that `forward` takes."""
-
-    shape: Shape
-    embedding: Tensor
-    layers: Callable[[int], LayerWeights]
-    """By its number; asked for within `around` alone."""
-    final_norm: Tensor
-    head: Linear
-    partners_adjacent: bool
-    """Whether the query and key matrices give rotary partners side by side."""
-    around: Callable[[int, Layer, Tensor], Tensor]
-    """How a layer is run: what gathers its weights, where they are spread over processes."""
-    count: int
-    """Of layers."""
 
 
 class Decoder:
@@ -123,7 +78,7 @@ class Decoder:
             if bad:
                 raise UnsupportedModel(f"the native forward has no {what}")
         for layer in self.module.model.layers:
-            _in_place(layer, self.shape)  # refuses matrices of other kinds
+            in_place(layer, self.shape)  # refuses matrices of other kinds
 
     @property
     def device(self) -> torch.device:
@@ -148,7 +103,7 @@ class Decoder:
         """Refer to the parameters in place: gradients reach them, nothing is copied."""
         modules = self.module.model.layers
         return self._weights(
-            lambda index: _in_place(modules[index], self.shape),
+            lambda index: in_place(modules[index], self.shape),
             read_matrix(self.module.lm_head),
             around=lambda index, run, hidden: run_within(modules[index], run, hidden),
             partners_adjacent=False,
@@ -164,7 +119,7 @@ class Decoder:
         kind, dtype = self.device.type, self.dtype
         if torch.is_autocast_enabled(kind):
             dtype = torch.get_autocast_dtype(kind)
-        layers = [_gathered(layer, self.shape, dtype) for layer in self.module.model.layers]
+        layers = [gathered(layer, self.shape, dtype) for layer in self.module.model.layers]
         head = joined([read_matrix(self.module.lm_head)], None, dtype)
         return self._weights(
             layers.__getitem__,
@@ -264,65 +219,3 @@ def _rotate(heads: Tensor, rotations: Tensor) -> Tensor:
     # There are no complex numbers of half precision.
     pairs = torch.view_as_complex(heads.float().view(*heads.shape[:-1], -1, 2))
     return torch.view_as_real(pairs * rotations).flatten(-2).to(heads.dtype)
-
-
-def _in_place(layer: Any, shape: Shape) -> LayerWeights:
-    attention, feed_forward = layer.self_attn, layer.mlp
-    return LayerWeights(
-        attention_norm=layer.input_layernorm.weight,
-        query_key_value=beside(
-            [
-                read_matrix(attention.q_proj),
-                read_matrix(attention.k_proj),
-                read_matrix(attention.v_proj),
-            ]
-        ),
-        head_norms=_head_norms(attention, shape),
-        attention_output=read_matrix(attention.o_proj),
-        feed_forward_norm=layer.post_attention_layernorm.weight,
-        gate_up=beside([read_matrix(feed_forward.gate_proj), read_matrix(feed_forward.up_proj)]),
-        down=read_matrix(feed_forward.down_proj),
-    )
-
-
-def _gathered(layer: Any, shape: Shape, dtype: torch.dtype) -> LayerWeights:
-    attention, feed_forward = layer.self_attn, layer.mlp
-    attention_norm = layer.input_layernorm.weight
-    feed_forward_norm = layer.post_attention_layernorm.weight
-    # In half precision a folded norm would round every weight once more.
-    folded = attention_norm.dtype == torch.float32
-    query_key_value = [
-        _partners_side_by_side(read_matrix(attention.q_proj), shape),
-        _partners_side_by_side(read_matrix(attention.k_proj), shape),
-        read_matrix(attention.v_proj),
-    ]
-    gate_up = [read_matrix(feed_forward.gate_proj), read_matrix(feed_forward.up_proj)]
-    norms = _head_norms(attention, shape)
-    return LayerWeights(
-        attention_norm=None if folded else attention_norm,
-        query_key_value=joined(query_key_value, attention_norm if folded else None, dtype),
-        head_norms=None if norms is None else _interleaved(norms.T.contiguous(), shape).T,
-        attention_output=joined([read_matrix(attention.o_proj)], None, dtype),
-        feed_forward_norm=None if folded else feed_forward_norm,
-        gate_up=joined(gate_up, feed_forward_norm if folded else None, dtype),
-        down=joined([read_matrix(feed_forward.down_proj)], None, dtype),
-    )
-
-
-def _head_norms(attention: Any, shape: Shape) -> Tensor | None:
-    if not hasattr(attention, "q_norm"):
-        return None
-    query = attention.q_norm.weight.expand(shape.heads, -1)
-    return torch.cat([query, attention.k_norm.weight.expand(shape.key_value_heads, -1)])
-
-
-def _partners_side_by_side(matrix: Matrix, shape: Shape) -> Matrix:
-    matrix = matrix.merged()
-    bias = None if matrix.bias is None else _interleaved(matrix.bias.unsqueeze(1), shape).squeeze(1)
-    return Matrix(_interleaved(matrix.weight, shape), bias)
-
-
-def _interleaved(columns: Tensor, shape: Shape) -> Tensor:
-    """Order each head's rows so that rotary partners, half a head apart, become neighbours."""
-    halves = columns.view(-1, 2, shape.head_width // 2, columns.shape[1])
-    return halves.transpose(1, 2).reshape(columns.shape)

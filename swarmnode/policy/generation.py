@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from swarmnode.policy.attention import causal_attention
-from swarmnode.policy.decoder import Decoder, DecoderWeights, forward
+from swarmnode.policy.decoder import Decoder, forward
 from swarmnode.policy.generation_cache import Cache, RowsOfPrompts
+from swarmnode.policy.layer_weights import DecoderWeights
 from swarmnode.policy.sampling import Sampled, cut_rows, draw, uniform_draws
 
 _COMPACT_BELOW = 0.9

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from swarmnode.policy.attention import Attend
-from swarmnode.policy.decoder import Shape
+from swarmnode.policy.layer_weights import Shape
 
 _GROWTH = 32
 """Tokens by which the rows' own part grows when it is full."""

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from swarmnode.config.policy import TinySettings, WarmStartSettings
-from swarmnode.policy.decoder import Decoder, DecoderWeights
+from swarmnode.policy.decoder import Decoder
 from swarmnode.policy.engine import NativeEngine
+from swarmnode.policy.layer_weights import DecoderWeights
 from swarmnode.policy.policy import Policy
 from swarmnode.policy.text import PhraseCodec
 from swarmnode.policy.tiny import build_tiny

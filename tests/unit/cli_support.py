@@ -30,11 +30,10 @@ from swarmnode.observe.facts import Facts, HealthWarning, Severity
 from swarmnode.observe.health import warnings
 from swarmnode.observe.log import start_logging
 from swarmnode.observe.machine import ProcessStatus
+from swarmnode.observe.network_status import BootstrapStatus, NetworkStatus
 from swarmnode.observe.status import (
-    BootstrapStatus,
     CheckpointStatus,
     Mix,
-    NetworkStatus,
     NodeStatus,
     PoolStatus,
     Reward,

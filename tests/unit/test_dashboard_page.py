@@ -20,8 +20,8 @@ from swarmnode.observe.facts import Facts, HealthWarning, Severity
 from swarmnode.observe.health import warnings
 from swarmnode.observe.history import History
 from swarmnode.observe.machine import ProcessStatus
+from swarmnode.observe.network_status import NetworkStatus
 from swarmnode.observe.shown_groups import shown_groups
-from swarmnode.observe.status import NetworkStatus
 from tests.unit.cli_support import DOCUMENT
 from tests.unit.dashboard_support import (
     KEY,

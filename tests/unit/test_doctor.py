@@ -24,7 +24,8 @@ from swarmnode.doctor import (
 from swarmnode.home import Home
 from swarmnode.observe.facts import Facts
 from swarmnode.observe.health import warnings
-from swarmnode.observe.status import NetworkStatus, NodeStatus, StatusDocument
+from swarmnode.observe.network_status import NetworkStatus
+from swarmnode.observe.status import NodeStatus, StatusDocument
 from swarmnode.policy.needs import Needs
 from swarmnode.rewards.sandbox import Confinement
 

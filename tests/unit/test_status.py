@@ -11,11 +11,10 @@ import pytest
 from swarmnode.observe.facts import Facts
 from swarmnode.observe.health import warnings
 from swarmnode.observe.machine import ProcessStatus
+from swarmnode.observe.network_status import BootstrapStatus, NetworkStatus
 from swarmnode.observe.status import (
-    BootstrapStatus,
     CheckpointStatus,
     Mix,
-    NetworkStatus,
     NodeStatus,
     PoolStatus,
     Reward,
