@@ -127,7 +127,12 @@ def test_ctrl_c_leaves_what_was_done(tmp_path: Path) -> None:
             if reports[0].round == 2:
                 os.kill(os.getpid(), signal.SIGINT)
 
-    runs, whole = run(tmp_path, settings("simulation.rounds=500"), Interrupting())
+    # What a shell starts in the background ignores the signal, and so would we.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        runs, whole = run(tmp_path, settings("simulation.rounds=500"), Interrupting())
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert not whole
     assert max(report.round for report in runs[0].reports) in (2, 3)
     assert not RunFolder(tmp_path / "runs" / "2-2-seed7").finished(settings())
