@@ -36,6 +36,7 @@ from swarmnode.selection.remembered import Remembered
 from swarmnode.selection.standing import Standing
 from swarmnode.selection.twins import Twins
 from swarmnode.selection.weight import cut
+from swarmnode.store.records import Evidence
 from swarmnode.types import Group, Scored
 from swarmproto import COMPLETIONS_MAX, Announcement
 
@@ -276,9 +277,17 @@ class Collector:
             self._conduct.drop(Refused(reason, author))
         # What an announcement claims may be a lie, and dead groups would push out live ones.
         admitted = [each for each in scored if each.live or self._rules.wants_dead]
+        evidence = {
+            _index(group): Evidence(
+                received.holder, received.opened.header_bytes, received.opened.group_bytes[position]
+            )
+            for position, group in received.groups.items()
+        }
         for each in admitted:
             self._conduct.admit(author)
-            self._pool.add(cut(each, self._completions_kept, self._rng))
+            pooled = cut(each, self._completions_kept, self._rng)
+            self._pool.add(pooled)
+            self._notices.admitted(pooled, evidence[_index(pooled.group)])
         for _ in range(len(scored) - len(admitted)):
             self._conduct.drop(Refused(Reason.NOTHING_WANTED, author))
         self.counts["admitted"] += len(admitted)

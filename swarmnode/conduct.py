@@ -16,6 +16,8 @@ from swarmnode.network.peer import peer_id_in
 from swarmnode.selection.admission import Concerned, Reason, Refused
 from swarmnode.selection.quality import Quality
 from swarmnode.selection.standing import Standing
+from swarmnode.store.records import Evidence
+from swarmnode.types import Scored
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class Notices:
     """A peer is muted for so many seconds: hang up and refuse it."""
     served: Callable[[str], None] = lambda _holder: None
     """The holder at this address served groups that were admitted."""
+    admitted: Callable[[Scored, Evidence], None] = lambda _scored, _evidence: None
+    """A peer's group was admitted, as it is pooled, and came in these bytes."""
 
 
 class Conduct:

@@ -34,7 +34,7 @@ from swarmnode.service import ServiceManager, keep_telling
 from swarmnode.showing import show
 from swarmnode.splitting import generator_children, places_elsewhere
 from swarmnode.stopping import Stopping
-from swarmnode.store.store import Store
+from swarmnode.store.store import Limits, Store
 from swarmnode.telling import documents_of
 from swarmnode.vitals import Around, Vitals
 
@@ -61,7 +61,8 @@ async def _live(plan: Plan, say: Callable[[str], None]) -> None:
     clock = SystemClock()
     async with AsyncExitStack() as stack:
         home, rng = plan.home, plan.rng("indices")
-        store = Store.open(home.database, home.reserved, now=clock.now, rng=rng)
+        limits = Limits(rollout_bytes=plan.settings.daemon.rollout_bytes)
+        store = Store.open(home.database, home.reserved, now=clock.now, limits=limits, rng=rng)
         stack.callback(store.close)
         scoring = scoring_child(plan.settings, plan.swarm.swarm_id)
         host = policy_child(

@@ -31,12 +31,13 @@ from swarmnode.process import Child, ChildError
 from swarmnode.remote_generators import Place
 from swarmnode.reports import report_as_json, report_in_short, trained_in_short
 from swarmnode.rewards.client import Scorer
+from swarmnode.rollouts import RolloutRecorder
 from swarmnode.round import run_round
 from swarmnode.split.versions import carried
 from swarmnode.splitting import split_of
 from swarmnode.stopping import Stopping
 from swarmnode.store.store import Store
-from swarmnode.types import RoundReport, Scored, TaskRewards
+from swarmnode.types import RoundReport, Scored, TaskRewards, Trained
 from swarmnode.vitals import Vitals
 
 HEALTH_SECONDS = 2.0
@@ -80,6 +81,7 @@ class Life:
         self._saved_number = -1
         """The last round whose policy is on disk."""
         self._samples = Samples(plan.settings.daemon.sample_seconds)
+        self._rollouts = RolloutRecorder(store, lambda: vitals.round_number)
         self._verdicts: set[asyncio.Task[None]] = set()
 
     async def begin(self, scorer: Scorer, policy: RemotePolicy) -> None:
@@ -102,7 +104,7 @@ class Life:
             self._notices(),
             max((one.number for one in stored), default=0),
         )
-        self._node = self._vitals.node = build_node(settings, policy, around, self._vitals.learned)
+        self._node = self._vitals.node = build_node(settings, policy, around, self._learned)
         self._split = self._vitals.split = split_of(
             self._plan, self._node, self._generators, scorer, self._clock
         )
@@ -136,6 +138,7 @@ class Life:
         if remote is None:
             return Notices()
         return Notices(
+            admitted=self._rollouts.admitted,
             duplicate=self._duplicate,
             muted=lambda peer, seconds: self._tell(remote.bad_peer(peer, seconds)),
             served=lambda address: self._tell(remote.good_peer(address)),
@@ -229,6 +232,11 @@ class Life:
 
     def _seen(self, local: Sequence[Scored]) -> None:
         self._samples.look(local, self._clock.now())
+        self._rollouts.answered(local)
+
+    def _learned(self, groups: Sequence[Scored], trained: Trained) -> None:
+        self._vitals.learned(groups, trained)
+        self._rollouts.learned(groups, trained)
 
     def _ended(self, report: RoundReport, started: float) -> None:
         now = self._clock.now()

@@ -1,109 +1,123 @@
-"""`swarmnode rollouts --outgoing`: the exact bytes that left this machine, or what they say."""
+"""`swarmnode rollouts`: what this node asked, answered and took of peers, and what left it."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from swarmnode.cli.exits import Exit, Mistake
+from swarmnode.cli.rollout_search import (
+    Peer,
+    Round,
+    Search,
+    Success,
+    Task,
+    Text,
+    Trained,
+    found,
+    one,
+)
 from swarmnode.cli.running import this_home
 
 if TYPE_CHECKING:
-    from swarmnode.api.documents import BundleDocument
+    from collections.abc import Sequence
+
     from swarmnode.home import Home
-    from swarmnode.store.records import PublishedBundle
+    from swarmnode.provenance import Signed
+    from swarmnode.store.records import StoredRollout
 
-MOST = 100
-
-_SWARM_ID = slice(5, 37)
-"""Where an envelope has it: after magic and version (protocol/README.md, section 5)."""
+LISTED = 20
+MOST = 100_000
 
 
 def rollouts(
-    outgoing: Annotated[
-        bool, typer.Option("--outgoing", help="Own rollouts, as they left this machine.")
+    number: Annotated[
+        int | None, typer.Argument(metavar="[ID]", help="One of them, to be shown in full.")
+    ] = None,
+    task: Task = None,
+    peer: Peer = None,
+    success: Success = None,
+    round: Round = None,
+    text: Text = None,
+    trained: Trained = False,
+    count: Annotated[
+        int | None,
+        typer.Option("-n", min=1, max=MOST, help="How many, the newest; 20, or 1 --outgoing."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="As JSON, one object a line; docs/data.md.")
     ] = False,
-    count: Annotated[int, typer.Option("-n", min=1, max=MOST, help="Bundles, newest first.")] = 1,
+    outgoing: Annotated[
+        bool, typer.Option("--outgoing", help="Own bundles, as they left this machine.")
+    ] = False,
     as_hex: Annotated[
-        bool, typer.Option("--hex", help="The exact bytes instead of what they say.")
+        bool, typer.Option("--hex", help="With --outgoing: the exact bytes.")
     ] = False,
 ) -> None:
-    """Show what this node published, one JSON object per bundle; it need not be running."""
-    if not outgoing:
-        raise Mistake("say which rollouts: there is --outgoing")
+    """Browse the rollouts that are kept: questions, answers, scores, and what became of them.
+
+    A number in the first column shows that one in full: who asked it and when, whether the
+    signature holds, which round trained on it. The node need not be running.
+    """
     home = this_home()
-    for bundle in _bundles(home, count):
-        shown = bundle.model_dump(mode="json") if as_hex else _decoded(bundle)
-        # ASCII alone: a model's text reaches no terminal raw.
-        sys.stdout.write(json.dumps(shown, indent=2) + "\n")
+    search = Search(task, peer, success, round, text, trained)
+    if outgoing:
+        from swarmnode.cli.outgoing import show_outgoing
+
+        if search.narrows or number is not None:
+            raise Mistake("--outgoing goes with -n and --hex alone; leave it out to search")
+        show_outgoing(home, count or 1, as_hex=as_hex)
+    elif as_hex:
+        raise Mistake("--hex shows bundles: give --outgoing too")
+    elif number is None:
+        _list(home, list(islice(found(home, search), count or LISTED)), as_json=as_json)
+    elif search.narrows or count is not None:
+        raise Mistake("give the number of one rollout or what to search by, not both")
+    else:
+        _show(home, one(home, number), as_json=as_json)
 
 
-def _bundles(home: Home, count: int) -> Sequence[BundleDocument]:
-    from pydantic import ValidationError
+def _list(home: Home, chosen: Sequence[StoredRollout], *, as_json: bool) -> None:
+    from swarmnode.cli.rollout_screen import list_lines
 
-    from swarmnode.api.documents import BundleDocument, RolloutsDocument
-    from swarmnode.api.status import NotRunning, SocketError, ask
-
-    try:
-        answer = ask(home.status_socket, f"rollouts {count}")
-        return RolloutsDocument.model_validate(answer).bundles
-    except NotRunning:
-        return [BundleDocument.of(bundle) for bundle in _stored(home.database, count)]
-    except (SocketError, ValidationError) as error:
-        raise Mistake(f"the node gives no rollouts: {error}", Exit.FAILURE) from error
+    if as_json:
+        for each in chosen:
+            sys.stdout.write(f"{_json(home, each)}\n")
+    elif chosen:
+        for line in list_lines(chosen):
+            sys.stdout.write(f"{line}\n")
+    else:
+        sys.stderr.write("none is kept of which this is true\n")
 
 
-def _stored(database: Path, count: int) -> Sequence[PublishedBundle]:
-    """What a stopped node's store holds; it is only read."""
+def _show(home: Home, stored: StoredRollout, *, as_json: bool) -> None:
+    from swarmnode.cli.rollout_screen import whole_lines
+    from swarmnode.cli.rollout_values import values_of
+
+    if as_json:
+        sys.stdout.write(f"{_json(home, stored)}\n")
+        return
+    for line in whole_lines(values_of(stored, _signature(home, stored))):
+        sys.stdout.write(f"{line}\n")
+
+
+def _json(home: Home, stored: StoredRollout) -> str:
+    """ASCII alone: a stranger's text reaches no terminal raw."""
+    from swarmnode.cli.rollout_values import values_of
+
+    return json.dumps(values_of(stored, _signature(home, stored)))
+
+
+def _signature(home: Home, stored: StoredRollout) -> Signed | None:
     import sqlite3
 
-    from swarmnode.store.reading import stored_bundles
+    from swarmnode.cli.rollout_values import signature_of
 
-    if not database.exists():
-        raise Mistake(
-            f"nothing has left this machine: there is no {database}; start with `swarmnode run`",
-            Exit.NOT_RUNNING,
-        )
     try:
-        return stored_bundles(database, count)
+        return signature_of(home.database, stored)
     except sqlite3.Error as error:
-        raise Mistake(f"{database} cannot be read: {error}", Exit.FAILURE) from error
-
-
-def _decoded(bundle: BundleDocument) -> Mapping[str, object]:
-    from swarmproto import WireError, bundle_id, decode_group, open_announcement, open_header
-
-    announcement, header = bytes.fromhex(bundle.announcement), bytes.fromhex(bundle.header)
-    groups = [bytes.fromhex(group) for group in bundle.groups]
-    try:
-        return {
-            "bundle_id": bundle_id(header).hex(),
-            "bytes": len(announcement) + len(header) + sum(map(len, groups)),
-            "announcement": _values(open_announcement(announcement, announcement[_SWARM_ID])),
-            "header": _values(open_header(header, header[_SWARM_ID])),
-            "groups": [_values(decode_group(group)) for group in groups],
-        }
-    except WireError as error:
-        raise Mistake(f"a bundle does not decode: {error}; try --hex", Exit.FAILURE) from error
-
-
-def _values(record: Any) -> Any:
-    """A record as JSON values: bytes as hex, and without the copy of its own encoding."""
-    return _plain_values({k: v for k, v in asdict(record).items() if k != "encoded"})
-
-
-def _plain_values(value: object) -> object:
-    match value:
-        case bytes():
-            return value.hex()
-        case dict():
-            return {name: _plain_values(each) for name, each in value.items()}
-        case list() | tuple():
-            return [_plain_values(each) for each in value]
-    return value
+        raise Mistake(f"{home.database} cannot be read: {error}", Exit.FAILURE) from error

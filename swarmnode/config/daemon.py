@@ -21,6 +21,10 @@ class Daemon(Section):
     checkpoints: int = Field(default=3, ge=2, le=100)
     """Checkpoints that are kept."""
 
+    rollout_bytes: int = Field(default=64 * 2**20, ge=0)
+    """Bytes of rollouts that are kept, the newest: own ones, and those of peers that were admitted
+    ([data](data.md)). 0 keeps none."""
+
     sample_seconds: float = Field(default=30.0, ge=0)
     """Seconds between questions that the log shows, each with a right and a wrong answer to it
     where there are such."""

@@ -9,7 +9,7 @@ from swarmnode.observe.facts import Alarm, Facts, Severity, Warnable
 from swarmnode.observe.words import counted
 
 _ALARM = "guard/alarm/"
-LOOK = "Look at the answers with `swarmnode rollouts --outgoing`"
+LOOK = "Look at the answers with `swarmnode rollouts --peer own`"
 
 
 class RailWords(NamedTuple):
@@ -164,7 +164,7 @@ GUARD_WARNABLES: tuple[Warnable, ...] = (
             "what it had learned since its last good checkpoint is gone."
         ),
         "If it happens again the cause is still there: lower `training.learning_rate`, or see what "
-        "is rewarded with `swarmnode rollouts --outgoing`.",
+        "is rewarded with `swarmnode rollouts --peer own`.",
         "a guard-rail set the policy back, which `guard_rails.action` = `roll_back` lets it do",
     ),
 )

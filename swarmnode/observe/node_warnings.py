@@ -91,7 +91,7 @@ NODE_WARNABLES: tuple[Warnable, ...] = (
             f"Right answers in {', '.join(f.loopholes)} are a few texts over and over, more "
             "than their questions explain."
         ),
-        "Look at the answers with `swarmnode rollouts --outgoing`; leave the task out if they are "
+        "Look at the answers with `swarmnode rollouts --peer own`; leave the task out if they are "
         "no real answers.",
         "the commonest right answers of a task exceed what its questions explain",
     ),

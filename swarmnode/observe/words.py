@@ -20,6 +20,11 @@ def plain(text: str, limit: int = VALUE_CHARACTERS) -> str:
     )
 
 
+def plain_lines(text: str) -> Sequence[str]:
+    """A whole text as it may be shown, line by line; only line feeds part lines."""
+    return [plain(line, limit=len(line)) for line in text.split("\n")]
+
+
 def lasting(seconds: float) -> str:
     """A duration in its largest whole unit but one: 42 s, 7 min, 3 h, 2 days."""
     for size, unit in ((86400.0, "days"), (3600.0, "h"), (60.0, "min")):

@@ -76,6 +76,31 @@ MIGRATIONS = (
             WHERE sums.id = bundles.id""",
         "CREATE INDEX bundles_by_bytes_before ON bundles (bytes_before)",
     ),
+    (
+        """CREATE TABLE rollouts (
+            id INTEGER PRIMARY KEY,
+            at REAL NOT NULL,
+            own INTEGER NOT NULL,
+            publisher BLOB NOT NULL,
+            task TEXT NOT NULL,
+            level TEXT NOT NULL,
+            question INTEGER NOT NULL,
+            successes INTEGER NOT NULL,
+            completions INTEGER NOT NULL,
+            round INTEGER NOT NULL,
+            content TEXT NOT NULL,
+            trained_in INTEGER,
+            treatment TEXT,
+            holder TEXT NOT NULL,
+            header BLOB NOT NULL,
+            encoded BLOB NOT NULL,
+            size INTEGER NOT NULL,
+            bytes_before INTEGER NOT NULL
+        ) STRICT""",
+        "CREATE INDEX bundles_by_created ON bundles (created)",
+        "CREATE INDEX rollouts_by_question ON rollouts (question)",
+        "CREATE INDEX rollouts_by_bytes_before ON rollouts (bytes_before)",
+    ),
 )
 
 

@@ -36,6 +36,66 @@ class PublishedBundle:
 
 
 @dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a peer's group came in, from which anybody can see that its author signed it."""
+
+    holder: str
+    """The address that served it, which may not be its author's."""
+    header: bytes
+    """The signed header of the bundle."""
+    group: bytes
+    """One of the bundle's groups, as it was sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewRollout:
+    """A question with its scored group, own or a peer's."""
+
+    at: float
+    """When it was scored, in seconds since 1970."""
+    own: bool
+    publisher: bytes
+    """The public key whose question stream the question belongs to."""
+    task: str
+    level: str
+    question: int
+    """Its index in that stream."""
+    successes: int
+    completions: int
+    round: int
+    """The round that was under way."""
+    content: Mapping[str, Any]
+    """Texts, scores and the policy that sampled, as plain JSON values."""
+    evidence: Evidence | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Treatment:
+    """What a training step made of a rollout that is kept."""
+
+    publisher: bytes
+    task: str
+    level: str
+    question: int
+    trained_in: int | None
+    """The step's round; None where the step left it out."""
+    content: Mapping[str, Any]
+    """Plain JSON values."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRollout:
+    """A rollout with the number that it is found by, and what was made of it since."""
+
+    number: int
+    rollout: NewRollout
+    trained_in: int | None
+    """The last round that trained on it; None: none did."""
+    treatment: Mapping[str, Any]
+    """Empty without a step."""
+
+
+@dataclass(frozen=True, slots=True)
 class PeerRecord:
     """What is known of a peer."""
 

@@ -18,9 +18,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from swarmnode.store import tables
+from swarmnode.store import rollout_rows, tables
 from swarmnode.store.database import Database, StoreError, open_database, set_aside
-from swarmnode.store.records import Event, PeerRecord, PublishedBundle, StoredRound
+from swarmnode.store.records import (
+    Event,
+    NewRollout,
+    PeerRecord,
+    PublishedBundle,
+    StoredRound,
+    Treatment,
+)
 from swarmnode.store.reserved import ReservedNumbers
 from swarmnode.store.writer import Job, Writer
 from swarmproto import ReplayWindow
@@ -37,6 +44,8 @@ class Limits:
     rounds: int = 100_000
     bundle_bytes: int = 64 * 2**20
     """Bytes of own published bundles."""
+    rollout_bytes: int = 64 * 2**20
+    """Bytes of rollouts, own and peers'; 0: none are kept."""
     peers: int = 10_000
     replay_windows: int = 4096
     events: int = 10_000
@@ -114,6 +123,19 @@ class Store:
     def record_bundle(self, bundle: PublishedBundle) -> None:
         """Keep the exact bytes of a bundle that was published."""
         self._writer.put(tables.insert_bundle(bundle, self._limits.bundle_bytes), bundle.size)
+
+    def record_rollouts(self, rollouts: Sequence[NewRollout]) -> None:
+        """Keep scored groups with their questions."""
+        if rollouts and self._limits.rollout_bytes:
+            rows = [(each, json.dumps(dict(each.content))) for each in rollouts]
+            size = sum(rollout_rows.size_of_row(*row) for row in rows)
+            job = rollout_rows.insert_rollouts(rows, self._limits.rollout_bytes)
+            self._writer.put(job, size)
+
+    def record_treated(self, treatments: Sequence[Treatment]) -> None:
+        """Keep what a step made of rollouts, as far as these are kept."""
+        if treatments and self._limits.rollout_bytes:
+            self._writer.put(rollout_rows.update_treated(treatments), 256 * len(treatments))
 
     def record_peer(self, record: PeerRecord) -> None:
         """Keep what is known of a peer, in place of what was."""

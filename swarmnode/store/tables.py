@@ -19,6 +19,7 @@ Value = TypeVar("Value")
 
 _ANNOUNCEMENT, _HEADER, _GROUPS = 0, 1, 2
 """Positions in bundle_parts: groups from 2 on."""
+_BUNDLES = "SELECT id, created, sequence, bundle_id FROM bundles"
 
 
 def insert_round(row: tuple[int, float, str], limit: int) -> Job:
@@ -90,10 +91,23 @@ def insert_bundle(bundle: PublishedBundle, limit_bytes: int) -> Job:
 
 def select_bundles(connection: sqlite3.Connection, count: int) -> Sequence[PublishedBundle]:
     """Newest first."""
-    rows = connection.execute(
-        "SELECT id, created, sequence, bundle_id FROM bundles ORDER BY id DESC LIMIT ?", (count,)
-    ).fetchall()
+    rows = connection.execute(f"{_BUNDLES} ORDER BY id DESC LIMIT ?", (count,)).fetchall()
+    return _bundles(connection, rows)
 
+
+def select_bundles_from(
+    connection: sqlite3.Connection, moment: float, count: int
+) -> Sequence[PublishedBundle]:
+    """The first that were made at a moment, in seconds since 1970, or later."""
+    rows = connection.execute(
+        f"{_BUNDLES} WHERE created >= ? ORDER BY created LIMIT ?", (moment, count)
+    ).fetchall()
+    return _bundles(connection, rows)
+
+
+def _bundles(
+    connection: sqlite3.Connection, rows: Iterable[tuple[Any, ...]]
+) -> Sequence[PublishedBundle]:
     def bundle(number: int, created: float, sequence: int, bundle_id: bytes) -> PublishedBundle:
         parts = [
             data

@@ -20,6 +20,7 @@ from swarmnode.selection.pool import Pool
 from swarmnode.selection.quality import Quality
 from swarmnode.selection.remembered import Remembered
 from swarmnode.selection.standing import Standing
+from swarmnode.store.records import Evidence
 from swarmnode.types import Group, PolicyInfo, Scored
 from swarmnode.wire import group_record, policy_label
 from swarmproto import (
@@ -228,6 +229,7 @@ class Scene:
     duplicates: list[tuple[bytes, float]]
     muted: list[tuple[str, float]]
     served: list[str]
+    admitted: list[tuple[Scored, Evidence]]
 
     async def look(self, *announcements: bytes, peer: str = RELAY) -> None:
         """Let these announcements be delivered, and look once."""
@@ -263,6 +265,7 @@ def scene(
     duplicates: list[tuple[bytes, float]] = []
     muted: list[tuple[str, float]] = []
     served: list[str] = []
+    admitted: list[tuple[Scored, Evidence]] = []
     collector = Collector(
         own_key=OWN_KEY,
         own_instance=b"i" * 16,
@@ -284,9 +287,10 @@ def scene(
             duplicate=lambda instance, created: duplicates.append((instance, created)),
             muted=lambda peer, seconds: muted.append((peer, seconds)),
             served=served.append,
+            admitted=lambda pooled, evidence: admitted.append((pooled, evidence)),
         ),
     )
-    return Scene(clock, transport, collector, pool, duplicates, muted, served)
+    return Scene(clock, transport, collector, pool, duplicates, muted, served, admitted)
 
 
 def simulate(scenario: Callable[[VirtualClock], Coroutine[Any, Any, None]]) -> None:

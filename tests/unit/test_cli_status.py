@@ -213,7 +213,6 @@ def test_rollouts_of_a_home_that_published_nothing_is_one_line(
 ) -> None:
     assert run(monkeypatch, "rollouts", "--outgoing") == 4
     assert capsys.readouterr().err.count("\n") == 1
-    assert run(monkeypatch, "rollouts") == 2
 
 
 def test_the_doctor_ends_with_1_where_something_failed_and_with_0_otherwise(
