@@ -194,8 +194,9 @@ class Examiner:
 def _check(verdicts: Sequence[Verdict]) -> None:
     """Raises EvaluationError."""
     for verdict in verdicts:
-        # Text and machine may stop the scorer; all else means that the questions are not ours.
-        if verdict.rejection not in (None, "scorer_killed", "scorer_slow"):
+        # Text and machine may stop the scorer, or be more than another package's verifier can take;
+        # all else means that the questions are not ours.
+        if verdict.rejection not in (None, "scorer_killed", "scorer_slow", "unscorable"):
             raise EvaluationError(f"an evaluation question was refused: {verdict.rejection}")
 
 

@@ -8,7 +8,8 @@ the completions: question, reference answer and metadata are regenerated, the pe
 only compared.
 
 A locked worker can import nothing, so one question of each of the nine tasks' levels is made
-before; the arguments name the levels of other tasks that need the same.
+before; the arguments name the levels of other tasks that need the same. A verifier that another
+package brings judges its own answer once then, for what it may import.
 
 Payloads are lists in the order of the handlers' names (`swarmnode.rewards.client` is the caller).
 """
@@ -22,9 +23,9 @@ from functools import partial
 from typing import Any
 
 from swarmnode.process import Handlers, inherited_socket
-from swarmnode.rewards import sandbox, verify
+from swarmnode.rewards import sandbox, verify, verify_by
 from swarmnode.rewards.client import FromWorker
-from swarmnode.tasks import LEVELS, Catalogue, Instance, NoQuestion, TaskError
+from swarmnode.tasks import LEVELS, Catalogue, Instance, NoQuestion, TaskError, brought_task
 from swarmnode.tasks.catalogue import EVALUATION_KEY, REFERENCE_SWARM
 from swarmnode.zygote import Progress, serve_forked
 
@@ -32,7 +33,15 @@ Verify = Callable[[str, str, Mapping[str, object], str], float]
 Outcome = tuple[list[float], FromWorker | None]
 
 
-def main(arguments: list[str], verify: Verify = verify) -> None:
+def verify_any(task: str, answer: str, metadata: Mapping[str, object], completion: str) -> float:
+    """`verify`, by the verifier of the package that brought the task where one did."""
+    brought = brought_task(task)
+    if brought is None:
+        return verify(task, answer, metadata, completion)
+    return verify_by(brought.verify, answer, metadata, completion)
+
+
+def main(arguments: list[str], verify: Verify = verify_any) -> None:
     """Serve until the parent hangs up."""
     swarm_id, memory_bytes = bytes.fromhex(arguments[1]), int(arguments[2]) << 20
     levels = [(task, level) for name in arguments[4:] for task, _, level in [name.partition(":")]]
@@ -51,7 +60,9 @@ def prepare(scoring: Scoring, levels: Iterable[tuple[str, str]], progress: Progr
     """What the process answers, by method; imports and reads all that the levels need."""
     nine = [(task, level) for task in LEVELS for level in LEVELS[task]]
     for task, level in {*nine, *levels}:
-        scoring.catalogue.held_out(task, level, 1)
+        (instance,) = scoring.catalogue.held_out(task, level, 1)
+        if brought_task(task) is not None:
+            scoring.verify(task, instance.question.answer, instance.metadata, "nothing")
     return scoring.handlers(progress)
 
 

@@ -40,9 +40,9 @@ def load(
 
 
 def check_tasks(settings: Settings) -> None:
-    """Whether every task is there, and has the level. Raises Mistake."""
+    """Whether every task is there, has the level, and works if it is brought. Raises Mistake."""
     from swarmnode.tasks.errors import TaskError
-    from swarmnode.tasks.registry import levels_of
+    from swarmnode.tasks.registry import levels_of, try_out
 
     for task, level in settings.tasks.pairs:
         try:
@@ -52,3 +52,7 @@ def check_tasks(settings: Settings) -> None:
         if level not in levels:
             named = " or ".join(f"--task {task}:{each}" for each in levels)
             raise Mistake(f"task {task!r} has no level {level!r}; choose {named}")
+        try:
+            try_out(task, level)
+        except TaskError as error:
+            raise Mistake(str(error)) from error

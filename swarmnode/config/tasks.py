@@ -23,7 +23,8 @@ class Tasks(Section):
     names: tuple[str, ...] = Field(default=SHORT_TASKS, min_length=1)
     """Tasks, each `task` or `task:level`; without a level, `level` holds. Distinct names. Beside
     the default ones the paper has arc_1d, bf and propositional_logic; these nine have the levels
-    easy and paper, other safe tasks of reasoning-gym the level default alone (docs/tasks.md)."""
+    easy and paper, other safe tasks of reasoning-gym the level default alone (docs/tasks.md), and
+    those that other packages bring the levels that they say (docs/extend.md)."""
 
     level: str = "easy"
     """Level of the tasks that name none: easy (short questions for models below a million

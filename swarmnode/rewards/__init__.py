@@ -4,6 +4,6 @@ Knows questions as text and metadata only. `client` is the daemon's half; `sandb
 verifiers run inside the scorer process.
 """
 
-from swarmnode.rewards.verifiers import VERIFIERS, verify
+from swarmnode.rewards.verifiers import VERIFIERS, verify, verify_by
 
-__all__ = ["VERIFIERS", "verify"]
+__all__ = ["VERIFIERS", "verify", "verify_by"]

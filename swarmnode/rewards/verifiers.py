@@ -74,6 +74,15 @@ def verify(task: str, answer: str, metadata: Metadata, completion: str) -> float
     return verifier(given, answer.strip(), metadata) if given else 0.0
 
 
+def verify_by(verifier: Verifier, answer: str, metadata: Metadata, completion: str) -> float:
+    """The same by a verifier that another package brings; raises ValueError for no score."""
+    given = extract_answer(completion, GRID_BYTES)
+    worth = float(verifier(given, answer.strip(), metadata)) if given else 0.0
+    if not 0.0 <= worth <= 1.0:
+        raise ValueError(f"a score of {worth}")
+    return worth
+
+
 def _exact(given: str, answer: str, metadata: Metadata) -> float:
     return float(given == answer)
 

@@ -4,6 +4,7 @@ ValueError
 └─ TaskError
    ├─ UnknownTask    no such task or level
    ├─ RefusedTask    reasoning-gym has it, but its scorer or generator is not safe here
+   ├─ UnusableTask   an installed package brings it, and it does not work
    └─ NoQuestion     nothing can be asked at this index, or too few questions exist
 """
 
@@ -20,6 +21,10 @@ class UnknownTask(TaskError):
 
 class RefusedTask(TaskError):
     """The task exists in reasoning-gym but is not enabled, for the reason given."""
+
+
+class UnusableTask(TaskError):
+    """Another package's task cannot be had, or its own answers are wrong by its own verifier."""
 
 
 class NoQuestion(TaskError):

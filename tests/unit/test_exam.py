@@ -101,8 +101,9 @@ def test_the_first_questions_are_asked_alike_however_many_there_are() -> None:
 
 def test_a_question_that_the_scorer_does_not_know_ends_the_examination() -> None:
     scoring = Scoring()
-    scoring.rejection = "scorer_killed"
-    examined(scoring, Answering(), 2, 2)
+    for rejection in ("scorer_killed", "unscorable"):
+        scoring.rejection = rejection
+        examined(scoring, Answering(), 2, 2)
     scoring.rejection = "question_differs"
     with pytest.raises(EvaluationError, match="question_differs"):
         examined(scoring, Answering(), 2, 2)
