@@ -26,7 +26,7 @@ from swarmnode.memories import Memories
 from swarmnode.network.nobody import Nobody
 from swarmnode.network.remote import RemoteTransport
 from swarmnode.observe.status import Phase
-from swarmnode.outfit import Plan, ordered_policy, remote_policy
+from swarmnode.outfit import Plan, followers_of, ordered_policy, remote_policy
 from swarmnode.process import Child
 from swarmnode.remote_generators import Door, Place
 from swarmnode.rewards.client import Scorer
@@ -36,6 +36,7 @@ from swarmnode.splitting import generator_children, places_elsewhere
 from swarmnode.stopping import Stopping
 from swarmnode.store.store import Limits, Store
 from swarmnode.telling import documents_of
+from swarmnode.trackers.following import Following
 from swarmnode.vitals import Around, Vitals
 
 log = structlog.get_logger()
@@ -96,6 +97,8 @@ async def _live(plan: Plan, say: Callable[[str], None]) -> None:
             network_process=lambda: remote.process_id if remote else None,
         )
         vitals = Vitals(around)
+        following = vitals.following = Following(followers_of(plan))
+        stack.push_async_callback(following.close)
         manager = ServiceManager(plan.environment)
         if manager.there:
             now = partial(_now, vitals, clock)
@@ -116,7 +119,18 @@ async def _live(plan: Plan, say: Callable[[str], None]) -> None:
             host, policy, ordered_policy(plan, scorer), plan.home.checkpoints
         )
         hosts: dict[str, Child | Place] = {**generators, **{place.name: place for place in places}}
-        life = Life(plan, clock, store, vitals, vitals.keeper, memories, transport, remote, hosts)
+        life = Life(
+            plan,
+            clock,
+            store,
+            vitals,
+            vitals.keeper,
+            memories,
+            transport,
+            remote,
+            hosts,
+            following,
+        )
         if await stopping.unless(life.begin(scorer, policy)):
             await life.lead(stopping)
 

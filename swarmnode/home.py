@@ -106,6 +106,11 @@ class Home:
         return self.path / "log"
 
     @property
+    def metrics(self) -> Path:
+        """rounds.jsonl, and what trackers keep."""
+        return self.path / "metrics"
+
+    @property
     def database(self) -> Path:
         """Rounds, own bundles, peers, events."""
         return self.path / "store.sqlite"
@@ -131,7 +136,7 @@ class Home:
         Raises HomeError.
         """
         try:
-            for folder in (self.path, self.swarms, self.checkpoints, self.log):
+            for folder in (self.path, self.swarms, self.checkpoints, self.log, self.metrics):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise self._unusable(error) from error

@@ -37,6 +37,7 @@ from swarmnode.split.versions import carried
 from swarmnode.splitting import split_of
 from swarmnode.stopping import Stopping
 from swarmnode.store.store import Store
+from swarmnode.trackers.following import Following
 from swarmnode.types import RoundReport, Scored, TaskRewards, Trained
 from swarmnode.vitals import Vitals
 
@@ -63,6 +64,7 @@ class Life:
         transport: Transport,
         remote: RemoteTransport | None,
         generators: Mapping[str, Child | Place],
+        following: Following,
     ) -> None:
         """`remote` is the transport, unless the node is on its own; `generators` are hosts by name,
         where the policy host does not sample itself."""
@@ -75,6 +77,7 @@ class Life:
         self._transport = transport
         self._remote = remote
         self._generators = generators
+        self._following = following
         self._number = 0
         """The last round that ended."""
         self._saved = clock.now()
@@ -259,6 +262,7 @@ class Life:
     def _record(self, report: RoundReport, ended: float) -> None:
         values = report_as_json(report)
         self._store.record_round(report.round, ended, values)
+        self._following.heard(values, ended)
         self._vitals.history.add(values, ended)
 
     async def _failed(self, error: ChildError, stopping: Stopping) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,6 +32,10 @@ from swarmnode.store.records import PublishedBundle
 from swarmnode.store.sequence import SequenceNumbers
 from swarmnode.store.store import Store
 from swarmnode.swarm_files import SwarmFile
+from swarmnode.trackers.following import Follower, LinesFollower, TrackerFollower
+from swarmnode.trackers.lines import RoundLines
+from swarmnode.trackers.run import Run, tracker_folder
+from swarmnode.trackers.values import told_settings
 from swarmproto import Bundle, bundle_id, public_key_of
 
 SHARED_SEED = 0
@@ -66,6 +71,24 @@ def seeded_identity(seed: int, instance: bytes) -> Identity:
     """Whose question streams a seed stands for. Anybody can have the key: it must sign nothing."""
     private = hashlib.sha256(f"swarmnode without a swarm, seed {seed}".encode()).digest()
     return Identity(private, public_key_of(private), instance)
+
+
+def followers_of(plan: Plan) -> list[Follower]:
+    """Who is given every round: the lines, and a tracker for each that was chosen."""
+    metrics, folder = plan.settings.metrics, plan.home.metrics
+    identity = hashlib.sha256(b"swarmnode run" + plan.identity.instance).hexdigest()[:16]
+    model = re.sub(r"[^A-Za-z0-9_.-]", "-", plan.settings.policy.model.rstrip("/").split("/")[-1])
+    name = metrics.run or f"{model}-{identity[:8]}"
+    lines = RoundLines(folder / "rounds.jsonl", metrics.lines_mib << 20)
+    followers: list[Follower] = [LinesFollower(lines)]
+    for each in metrics.trackers:
+        child = Child(
+            "swarmnode.trackers.child", name=each, arguments=[each], environment=plan.environment
+        )
+        own = str(tracker_folder(folder, each))
+        run = Run(metrics.project, name, identity, own, told_settings(plan.settings))
+        followers.append(TrackerFollower(each, child, run))
+    return followers
 
 
 def remote_policy(plan: Plan, host: Child, clock: Clock) -> RemotePolicy:

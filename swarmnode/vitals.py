@@ -31,6 +31,7 @@ from swarmnode.rewards.common_answers import EXCESS_SEEN
 from swarmnode.split.loops import Split
 from swarmnode.split.status import split_facts, split_status
 from swarmnode.store.store import Store
+from swarmnode.trackers.following import Following
 from swarmnode.types import Evaluation, RoundReport, Scored, TaskRewards, Trained
 
 _EXCESS = "answers/common_excess/"
@@ -66,6 +67,8 @@ class Vitals:
     keeper: PolicyKeeper | None = None
     split: Split | None = None
     """Both loops, where generation and training are apart."""
+    following: Following | None = None
+    """Who is given every round."""
     health: Mapping[str, Any] = field(default_factory=lambda: {"state": "starting"})
     """What the transport said last."""
     report: RoundReport | None = None
@@ -160,6 +163,7 @@ class Vitals:
             checkpoint_failures=keeper.failures if keeper else 0,
             checkpoint_error=keeper.problem if keeper else "",
             store_problem=self.around.store.problem,
+            tracker_problems=self.following.problems if self.following else {},
             disk_free_bytes=machine.disk_free_bytes,
             memory_available_bytes=machine.memory_available_bytes,
             memory_total_bytes=machine.memory_total_bytes,
@@ -254,6 +258,8 @@ class Vitals:
             (name, child.process_id, max(0, child.starts - 1))
             for name, child in self.around.children.items()
         ]
+        if self.following is not None:
+            known += self.following.processes
         if (network := self.around.network_process()) is not None:
             known.append(("network", network, self.health.get("restarts", 0)))
             known += [("p2pd", child, 0) for child in children_of(network)]

@@ -10,7 +10,7 @@ from swarmnode.config.settings import Settings, describe
 from swarmnode.observe.facts import Severity
 from swarmnode.observe.health import health_table
 from swarmnode.observe.metrics import DROPPED, METRICS
-from swarmnode.observe.training_metrics import CHANNEL_METRICS, TRAINING_METRICS
+from swarmnode.observe.training_metrics import CHANNEL_METRICS, TRAINING_METRICS, TRL_NAMES
 from swarmnode.selection.admission import Reason
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -26,12 +26,15 @@ This page is made from the code by `make docs`.
 
 METRICS_HEAD = """# Metrics
 
-Every line of `rounds.jsonl` is one node's round: the rewards by task, `metrics` by the names below,
-and `dropped`, which counts what was dropped since the round before, by reason. Round 0 is the
+Every line of `rounds.jsonl`, which simulations and nodes write, is one node's round: the rewards by
+task, `metrics` by the names below, and `dropped`, which counts what was dropped since the round
+before, by reason. Round 0 is the
 evaluation before the first round. Rewards are successes: 1 where the verifier's score is at least
 0.99. Each is computed per task and then averaged over tasks with equal weights.
 
-The [dashboard](dashboard.md) shows most of it, and serves all of it to Prometheus.
+The [dashboard](dashboard.md) shows most of it, and serves all of it to Prometheus;
+[trackers](trackers.md) draw it. Names with (TRL) behind them are those of TRL's trainer, and mean
+the same.
 
 This page is made from the code by `make docs`.
 """
@@ -93,7 +96,10 @@ def health_page() -> str:
 
 
 def _table(title: str, meanings: Mapping[str, str]) -> str:
-    rows = [f"| `{name}` | {text} |" for name, text in meanings.items()]
+    rows = [
+        f"| `{name}`{' (TRL)' if name in TRL_NAMES else ''} | {text} |"
+        for name, text in meanings.items()
+    ]
     return "\n".join([f"## {title}\n", "| name | meaning |", "| --- | --- |", *rows, ""])
 
 

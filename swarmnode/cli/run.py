@@ -103,6 +103,7 @@ def run(
     if seed is not None and not solo:
         raise Mistake("--seed is for --solo; a swarm cannot be the same again")
     from swarmnode.cli.opening import check_library, opened_home
+    from swarmnode.trackers.installed import missing_tracker
 
     settings = load(config, assignment or [], flags)
     if place is not None and settings.policy.trainer_processes > 1:
@@ -115,6 +116,8 @@ def run(
             "selection.external_source = own_past replays what a round has trained on, which under "
             "policy.mode = split may still wait; set policy.mode = sync"
         )
+    if problem := missing_tracker(settings.metrics.trackers):
+        raise Mistake(problem, Exit.CONFIG)
     if not solo:
         check_library(settings)
     with opened_home(out) as (home, identity):

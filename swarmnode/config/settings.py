@@ -18,6 +18,7 @@ from swarmnode.config.base import Section
 from swarmnode.config.daemon import Daemon
 from swarmnode.config.dashboard import Dashboard
 from swarmnode.config.guard_rails import GuardRails
+from swarmnode.config.metrics import Metrics
 from swarmnode.config.network import Network
 from swarmnode.config.policy import PolicySettings
 from swarmnode.config.presets import BEYOND_TRAINING
@@ -64,6 +65,8 @@ class Settings(Section):
     """A node that runs for days."""
     dashboard: Dashboard = Dashboard()
     """The page of a running node ([dashboard](dashboard.md))."""
+    metrics: Metrics = Metrics()
+    """What a running node keeps of its rounds for others to draw ([trackers](trackers.md))."""
     evaluation: Evaluation = Evaluation()
     """Held-out success."""
     pretraining: Pretraining = Pretraining()

@@ -145,6 +145,8 @@ class Facts:
     checkpoint_error: str = ""
     store_problem: str = ""
     """One line when the store cannot be written, or was set aside as damaged; else ""."""
+    tracker_problems: Mapping[str, str] = field(default_factory=dict)
+    """Why a tracker, or rounds.jsonl, takes no rounds, in one line by its name."""
     disk_free_bytes: int = 1 << 40
     """On the file system of the home."""
     memory_available_bytes: int = 1 << 40

@@ -182,6 +182,18 @@ NODE_WARNABLES: tuple[Warnable, ...] = (
         ("disk-full",),
     ),
     Warnable(
+        "tracker-failing",
+        Severity.WARNING,
+        "A tracker takes no rounds",
+        lambda f: bool(f.tracker_problems),
+        lambda f: "; ".join(f"{name}: {why}" for name, why in f.tracker_problems.items()),
+        "Nothing is lost that training needs, and it is tried again after growing pauses; the "
+        "store has the rounds. If it stays so, mend what the line names, or leave the tracker out "
+        "of `metrics.trackers`.",
+        "a tracker of `metrics.trackers`, or `rounds.jsonl`, could not take the last rounds",
+        ("disk-full",),
+    ),
+    Warnable(
         "memory-low",
         Severity.WARNING,
         "Memory nearly used up",

@@ -98,6 +98,32 @@ TRAINING_METRICS: Mapping[str, str] = MappingProxyType(
     }
 )
 
+TRL_NAMES = frozenset(
+    {
+        "loss",
+        "grad_norm",
+        "learning_rate",
+        "entropy",
+        "kl",
+        "frac_reward_zero_std",
+        "clip_ratio/low_mean",
+        "clip_ratio/high_mean",
+        "clip_ratio/region_mean",
+        "completions/mean_length",
+        "completions/min_length",
+        "completions/max_length",
+        "completions/clipped_ratio",
+        "completions/mean_terminated_length",
+        "sampling/sampling_logp_difference/mean",
+        "sampling/sampling_logp_difference/max",
+        "sampling/importance_sampling_ratio/mean",
+        "sampling/importance_sampling_ratio/min",
+        "sampling/importance_sampling_ratio/max",
+    }
+)
+"""Those of TRAINING_METRICS that TRL's GRPOTrainer logs, or the Trainer that it is made of, under
+the same name in the same meaning (trl 1.16.0)."""
+
 CHANNEL_METRICS: Mapping[str, str] = MappingProxyType(
     {
         "channels/mean": "Mean over local completions.",

@@ -51,6 +51,7 @@ CASES: Mapping[str, Mapping[str, Any]] = {
     "checkpoint-failed": {"checkpoint_failures": 1, "checkpoint_error": "input/output error"},
     "checkpoint-old": {"checkpoint_age_seconds": 1801.0},
     "store-problem": {"store_problem": "the store was damaged and set aside"},
+    "tracker-failing": {"tracker_problems": {"wandb": "wandb: begin took over 120 s."}},
     "memory-low": {"memory_available_bytes": 1, "memory_total_bytes": 100},
     "generator-keeps-failing": {
         "split": SplitFacts(failures={"generator-1": 3, "generator-2": 2}, problem="out of memory")

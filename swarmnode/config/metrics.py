@@ -1,0 +1,35 @@
+"""Settings of what is kept of the rounds for others to draw (docs/trackers.md)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from swarmnode.config.base import Section
+
+TrackerName = Literal["tensorboard", "trackio", "wandb"]
+
+
+class Metrics(Section):
+    """Where the figures of a running node's rounds go, beside its store."""
+
+    trackers: tuple[TrackerName, ...] = ()
+    """Also to `tensorboard`, `trackio` or `wandb`, each an extra of the same name. Whatever is
+    chosen, `rounds.jsonl` is written. They write under `metrics/` in the home; W&B sends only where
+    the environment says `WANDB_MODE=online`, trackio where it names a server or a Space."""
+
+    project: str = Field(default="swarmnode", pattern=r"^[A-Za-z0-9_.-]{1,64}$")
+    """Name of the project in trackio and W&B."""
+
+    run: str = Field(default="", max_length=64, pattern=r"^[A-Za-z0-9_.-]*$")
+    """Name of the run in all three; empty is the model's name and eight letters of this home."""
+
+    lines_mib: int = Field(default=64, ge=1, le=65536)
+    """Size of all `rounds.jsonl*` together, in MiB; the older half goes. The store keeps 100,000
+    rounds all the same."""
+
+    @field_validator("trackers")
+    @classmethod
+    def _each_once(cls, value: tuple[TrackerName, ...]) -> tuple[TrackerName, ...]:
+        return tuple(dict.fromkeys(value))
