@@ -1,4 +1,4 @@
-"""`swarmnode export`: a checkpoint's policy as a folder that other programs load.
+"""`swarmnode export model`: a checkpoint's policy as a folder that other programs load.
 
 Starts a policy host and nothing else. The folder is whole or it is not there: it is written beside
 its place under another name, and then renamed.

@@ -34,13 +34,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for command in (
-    *(simulate, run, generate, bootstrap, status, peers, rollouts, doctor, logs, export, push),
+    *(simulate, run, generate, bootstrap, status, peers, rollouts, doctor, logs, push),
     *(pretrain, compare),
 ):
     app.command()(command)
 app.command("eval")(evaluate)
 app.add_typer(swarm, name="swarm")
 app.add_typer(key, name="key")
+app.add_typer(export, name="export")
 app.add_typer(reward_model, name="reward-model")
 
 

@@ -24,7 +24,7 @@ _MODEL_FILES = ("config.json", "adapter_config.json")
 
 
 def push(
-    folder: Annotated[Path, typer.Argument(help="What `swarmnode export` wrote.")],
+    folder: Annotated[Path, typer.Argument(help="What `swarmnode export model` wrote.")],
     repository: Annotated[
         str, typer.Argument(metavar="NAME/REPOSITORY", help="Made where it is missing.")
     ],
@@ -70,8 +70,8 @@ def _files(folder: Path) -> Sequence[Path]:
     """What would leave this machine. Raises Mistake."""
     if not any((folder / name).is_file() for name in _MODEL_FILES):
         raise Mistake(
-            f"{folder} holds no model (no {' or '.join(_MODEL_FILES)}); `swarmnode export` writes "
-            "one",
+            f"{folder} holds no model (no {' or '.join(_MODEL_FILES)}); `swarmnode export model` "
+            "writes one",
             Exit.CONFIG,
         )
     return sorted(path for path in folder.rglob("*") if path.is_file())

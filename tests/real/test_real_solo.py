@@ -173,7 +173,7 @@ def test_it_is_examined_beside_its_start(here: Here) -> None:
 
 
 def test_the_exported_model_answers_as_the_node_does(here: Here) -> None:
-    here.said("export", "trained", "--out", "model")
+    here.said("export", "model", "trained", "--out", "model")
     read = subprocess.run(
         [sys.executable, "-c", READING, str(here.folder / "model"), json.dumps(QUESTIONS)],
         cwd=here.folder,

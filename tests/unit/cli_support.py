@@ -22,6 +22,7 @@ from swarmnode.api.documents import (
 )
 from swarmnode.api.status import Documents, StatusServer
 from swarmnode.cli.doctor import doctor
+from swarmnode.cli.export import export
 from swarmnode.cli.logs import logs
 from swarmnode.cli.peers import peers
 from swarmnode.cli.rollouts import rollouts
@@ -97,6 +98,7 @@ def in_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
     for command in (status, peers, rollouts, doctor, logs):
         app.command()(command)
+    app.add_typer(export, name="export")
     monkeypatch.setattr(cli, "app", app)
     return tmp_path
 

@@ -102,7 +102,7 @@ def test_a_checkpoint_becomes_a_folder_with_its_card(
 ) -> None:
     out = tmp_path / "deep" / "model"
     before = sorted(home.checkpoints.rglob("*"))
-    assert run(monkeypatch, "export", str(home.path), "--out", str(out)) == 0
+    assert run(monkeypatch, "export", "model", str(home.path), "--out", str(out)) == 0
     assert {"README.md", "config.json", "model.safetensors", "tokenizer.json"} <= set(names(out))
     assert names(out.parent) == ["model"]
     assert {path.stat().st_mode & 0o777 for path in out.iterdir()} == {0o644}
@@ -110,7 +110,7 @@ def test_a_checkpoint_becomes_a_folder_with_its_card(
     assert "0.500 → 1.000" in (out / "README.md").read_text()
     assert sorted(home.checkpoints.rglob("*")) == before
     assert "round 2" in capsys.readouterr().out
-    assert run(monkeypatch, "export", str(home.path), "--out", str(out)) == 3
+    assert run(monkeypatch, "export", "model", str(home.path), "--out", str(out)) == 3
     assert "is there already and is not overwritten" in capsys.readouterr().err
 
 

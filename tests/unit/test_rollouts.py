@@ -10,7 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pyarrow.parquet import read_table
 
+from swarmnode.cli.rollout_files import write_parquet
 from swarmnode.clock import VirtualClock
 from swarmnode.keys import peer_id_of
 from swarmnode.provenance import found_in, signed
@@ -231,3 +233,48 @@ def test_a_signature_says_nothing_of_other_bytes_texts_or_authors() -> None:
     fewer = {**good.content, "completions": good.content["completions"][1:]}
     assert problem(replace(good, content=fewer)) == "", "a larger group is cut when it is pooled"
     assert found_in(recorder._new(UNPUBLISHED, None), [sealed(OWN, MINE)]) is None
+
+
+def test_rollouts_are_exported_alike_as_json_lines_and_as_parquet(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("swarmnode.cli.rollout_files.ROWS_AT_ONCE", 2)
+    assert run(monkeypatch, "rollouts", "--json") == 0
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    for name in ("rollouts.jsonl", "rollouts.parquet"):
+        assert run(monkeypatch, "export", "rollouts", "--out", str(home / name)) == 0
+        assert capsys.readouterr().out == f"3 rollouts: {home / name}\n"
+    written = [json.loads(line) for line in (home / "rollouts.jsonl").read_text().splitlines()]
+    assert written == shown
+    assert read_table(home / "rollouts.parquet").to_pylist() == shown
+    chosen = home / "one.parquet"
+    assert run(monkeypatch, "export", "rollouts", "--success", "all", "--out", str(chosen)) == 0
+    assert capsys.readouterr().out == f"1 rollout: {chosen}\n"
+    assert read_table(chosen).column("id").to_pylist() == [3]
+    assert not list(home.glob(".*.parquet.*"))
+
+
+def test_an_export_of_rollouts_overwrites_nothing_and_says_what_is_missing(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    taken = home / "rollouts.jsonl"
+    taken.write_text("mine")
+
+    def refused(out: Path, code: int) -> str:
+        assert run(monkeypatch, "export", "rollouts", "--out", str(out)) == code
+        line = capsys.readouterr().err
+        assert line.count("\n") == 1
+        return line
+
+    assert "not overwritten" in refused(taken, 3)
+    assert taken.read_text() == "mine"
+    assert "cannot be written: No such file" in refused(home / "absent" / "a.jsonl", 3)
+    assert "name it .jsonl or .parquet" in refused(home / "rollouts.csv", 2)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    assert "pip install 'swarmnode-rl[parquet]'" in refused(home / "a.parquet", 3)
+
+
+def test_a_text_that_utf_8_cannot_have_is_exported_all_the_same(tmp_path: Path) -> None:
+    written = write_parquet(tmp_path / "odd.parquet", [{"id": 1, "question": "a\ud800b\0"}])
+    assert written == 1
+    assert read_table(tmp_path / "odd.parquet").column("question").to_pylist() == ["a?b\0"]
