@@ -25,6 +25,7 @@ from swarmnode.joining import network_order
 from swarmnode.limits import raise_open_files
 from swarmnode.network.remote import RemoteTransport
 from swarmnode.observe import status as shown
+from swarmnode.observe.disk import occupied
 from swarmnode.observe.facts import Facts
 from swarmnode.observe.health import warnings
 from swarmnode.observe.machine import MachineStatus, ProcessStatus
@@ -122,6 +123,7 @@ def _documents(
             network=network,
             processes=(ProcessStatus.of("daemon", os.getpid(), 0),),
             machine=MachineStatus.of(home.path),
+            home_bytes=occupied(home.path),
             warnings=tuple(warnings(facts)),
         ).as_json()
 

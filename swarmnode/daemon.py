@@ -26,7 +26,7 @@ from swarmnode.memories import Memories
 from swarmnode.network.nobody import Nobody
 from swarmnode.network.remote import RemoteTransport
 from swarmnode.observe.status import Phase
-from swarmnode.outfit import Plan, followers_of, ordered_policy, remote_policy
+from swarmnode.outfit import Plan, followers_of, limits_of, ordered_policy, remote_policy
 from swarmnode.process import Child
 from swarmnode.remote_generators import Door, Place
 from swarmnode.rewards.client import Scorer
@@ -34,7 +34,7 @@ from swarmnode.service import ServiceManager, keep_telling
 from swarmnode.showing import show
 from swarmnode.splitting import generator_children, places_elsewhere
 from swarmnode.stopping import Stopping
-from swarmnode.store.store import Limits, Store
+from swarmnode.store.store import Store
 from swarmnode.telling import documents_of
 from swarmnode.trackers.following import Following
 from swarmnode.vitals import Around, Vitals
@@ -62,7 +62,7 @@ async def _live(plan: Plan, say: Callable[[str], None]) -> None:
     clock = SystemClock()
     async with AsyncExitStack() as stack:
         home, rng = plan.home, plan.rng("indices")
-        limits = Limits(rollout_bytes=plan.settings.daemon.rollout_bytes)
+        limits = limits_of(plan.settings.daemon)
         store = Store.open(home.database, home.reserved, now=clock.now, limits=limits, rng=rng)
         stack.callback(store.close)
         scoring = scoring_child(plan.settings, plan.swarm.swarm_id)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from swarmnode.clock import Clock, SystemClock
 from swarmnode.conduct import Notices
+from swarmnode.config.daemon import Daemon
 from swarmnode.config.settings import Settings
 from swarmnode.home import Home
 from swarmnode.memories import Memories
@@ -30,7 +31,7 @@ from swarmnode.rewards.channels import rewards
 from swarmnode.rewards.client import Scorer
 from swarmnode.store.records import PublishedBundle
 from swarmnode.store.sequence import SequenceNumbers
-from swarmnode.store.store import Store
+from swarmnode.store.store import Limits, Store
 from swarmnode.swarm_files import SwarmFile
 from swarmnode.trackers.following import Follower, LinesFollower, TrackerFollower
 from swarmnode.trackers.lines import RoundLines
@@ -174,6 +175,15 @@ def skills_of(settings: Settings, public_key: bytes) -> Sequence[str]:
         return [task for task in settings.policy.skills if task in tasks]
     place = int.from_bytes(public_key[:8]) % len(tasks)
     return sorted({tasks[place], tasks[(place + 1) % len(tasks)]})
+
+
+def limits_of(settings: Daemon) -> Limits:
+    """How much the store keeps."""
+    return Limits(
+        rounds=settings.rounds_kept,
+        bundle_bytes=settings.published_bytes,
+        rollout_bytes=settings.rollout_bytes,
+    )
 
 
 def surroundings_of(

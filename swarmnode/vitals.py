@@ -17,6 +17,7 @@ from swarmnode.config.settings import Settings
 from swarmnode.keeper import PolicyKeeper
 from swarmnode.node import Node
 from swarmnode.observe import status as shown
+from swarmnode.observe.disk import occupied
 from swarmnode.observe.facts import Facts, SplitFacts
 from swarmnode.observe.guard_warnings import alarms_of
 from swarmnode.observe.health import warnings
@@ -214,6 +215,7 @@ class Vitals:
             split=split_status(self.split, now) if self.split else None,
             processes=self._processes(),
             machine=MachineStatus.of(around.home),
+            home_bytes=occupied(around.home),
             dashboard=self.dashboard,
             checkpoint=self._checkpoint(),
             warnings=tuple(warnings(self.facts(now))),

@@ -191,7 +191,8 @@ def _machine(status: StatusDocument) -> Iterator[Element]:
             "div", element("dt", "Memory of the machine"),
             element("dd", f"{free} of {total} free", bar(used)),
         )  # fmt: skip
-        yield _fact("Disk of the home", f"{size_of(machine.disk_free_bytes)} free")
+        home, disk_free = size_of(status.home_bytes), size_of(machine.disk_free_bytes)
+        yield _fact("Disk", f"{home} in the home, {disk_free} free")
         yield _fact("Processors", str(machine.processors))
     if pool := status.pool:
         yield element(

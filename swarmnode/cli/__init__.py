@@ -10,6 +10,7 @@ import typer
 from swarmnode import __version__
 from swarmnode.cli.bootstrap import bootstrap
 from swarmnode.cli.compare import compare
+from swarmnode.cli.config import config
 from swarmnode.cli.doctor import doctor
 from swarmnode.cli.eval import evaluate
 from swarmnode.cli.exits import Exit, Mistake
@@ -42,6 +43,7 @@ app.command("eval")(evaluate)
 app.add_typer(swarm, name="swarm")
 app.add_typer(key, name="key")
 app.add_typer(export, name="export")
+app.add_typer(config, name="config")
 app.add_typer(reward_model, name="reward-model")
 
 

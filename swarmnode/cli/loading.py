@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from swarmnode.cli.exits import Exit, Mistake
 
 if TYPE_CHECKING:
-    from swarmnode.config.settings import Settings
+    from swarmnode.config.settings import Loaded, Settings
 
 
 def load(
@@ -23,11 +23,21 @@ def load(
 
     Raises Mistake.
     """
-    from swarmnode.config.settings import SettingsError, load_settings
+    return load_with_origins(config, assignments, flags, earlier).settings
+
+
+def load_with_origins(
+    config: Path | None,
+    assignments: Sequence[str],
+    flags: Mapping[str, object],
+    earlier: Mapping[str, Any] | None = None,
+) -> Loaded:
+    """The same with where each setting comes from. Raises Mistake."""
+    from swarmnode.config.settings import SettingsError, load_with_origins
 
     given = {name: value for name, value in flags.items() if value is not None and value != []}
     try:
-        return load_settings(
+        return load_with_origins(
             file=config,
             environment=os.environ,
             assignments=assignments,

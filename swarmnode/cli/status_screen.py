@@ -61,6 +61,9 @@ def _lines(status: StatusDocument, dashboard: str) -> Iterator[tuple[str, str]]:
                 for each in status.processes
             ),
         )
+    if machine := status.machine:
+        free = size_of(machine.disk_free_bytes)
+        yield "disk", f"{size_of(status.home_bytes)} in the home, {free} free"
     if saved := status.checkpoint:
         age = lasting(max(0.0, status.now - saved.written))
         yield "checkpoint", f"version {saved.policy_version}, {age} old, {size_of(saved.bytes)}"

@@ -25,6 +25,12 @@ class Daemon(Section):
     """Bytes of rollouts that are kept, the newest: own ones, and those of peers that were admitted
     ([data](data.md)). 0 keeps none."""
 
+    published_bytes: int = Field(default=64 * 2**20, ge=0)
+    """Bytes of own bundles that are kept as they left, the newest; one is always kept."""
+
+    rounds_kept: int = Field(default=100_000, ge=100)
+    """Reports of rounds that are kept, the newest."""
+
     sample_seconds: float = Field(default=30.0, ge=0)
     """Seconds between questions that the log shows, each with a right and a wrong answer to it
     where there are such."""

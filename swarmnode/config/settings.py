@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,31 @@ class Settings(Section):
         return _beneath(values, BEYOND_TRAINING[preset]) if preset in BEYOND_TRAINING else values
 
 
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Settings, and where each that was given comes from."""
+
+    settings: Settings
+    sources: Mapping[str, str]
+    """By dotted name; the parts of a table have names of their own."""
+
+    def origins(self) -> Iterator[tuple[str, Any, str]]:
+        """Every setting: dotted name, value, and where that comes from."""
+        for name, default, _ in describe(Settings):
+            value: Any = self.settings
+            for step in name.split("."):
+                value = getattr(value, step)
+            given = [
+                source
+                for known, source in self.sources.items()
+                if known == name or known.startswith(f"{name}.")
+            ]
+            if given:
+                yield name, value, " and ".join(dict.fromkeys(given))
+            else:
+                yield name, value, "default" if value == default else "training.preset"
+
+
 def load_settings(
     *,
     file: Path | None = None,
@@ -90,6 +116,20 @@ def load_settings(
     flags: Mapping[str, object] | None = None,
     earlier: Mapping[str, Any] | None = None,
 ) -> Settings:
+    """What `load_with_origins` reads, without where it comes from. Raises SettingsError."""
+    return load_with_origins(
+        file=file, environment=environment, assignments=assignments, flags=flags, earlier=earlier
+    ).settings
+
+
+def load_with_origins(
+    *,
+    file: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    assignments: Sequence[str] = (),
+    flags: Mapping[str, object] | None = None,
+    earlier: Mapping[str, Any] | None = None,
+) -> Loaded:
     """Read the settings; `assignments` are texts such as `training.learning_rate=0.001`.
 
     `flags` are values by dotted name, which come last. `earlier` are those of an earlier run, as
@@ -105,7 +145,7 @@ def load_settings(
     _merge(values, sources, dict(map(_split_assignment, assignments)), "--set")
     _merge(values, sources, dict(flags or {}), "the command line")
     try:
-        return Settings.model_validate(values)
+        return Loaded(Settings.model_validate(values), sources)
     except ValidationError as error:
         raise SettingsError(_explain(error, sources)) from error
 

@@ -146,6 +146,8 @@ class StatusDocument(Part):
     """What was dropped of peers' since the start, by reason."""
     processes: tuple[ProcessStatus, ...] = ()
     machine: MachineStatus | None = None
+    home_bytes: int = 0
+    """That the home has on disk."""
     dashboard: str = ""
     """Where the page is served, without the secret that opens it; empty where none is."""
     checkpoint: CheckpointStatus | None = None
