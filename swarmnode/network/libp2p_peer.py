@@ -239,8 +239,8 @@ class Libp2pPeer:
     async def _live(self, order: PeerOrder, begun: asyncio.Future[None]) -> None:
         """The host's life, under trio."""
         self._guarded = GuardedHost(order.private_key, order.announce_addresses, order.doors)
-        self._gossiping = Gossiping(self._guarded.host, order.doors)
-        async with self._guarded.running(order.listen), self._gossiping.running():
+        self._gossiping = Gossiping(self._guarded.host, order.private_key, order.doors)
+        async with self._gossiping.running(), self._guarded.running(order.listen):
             self.peer_id = str(self._guarded.host.get_id())
             listened = map(str, self._guarded.host.get_addrs())
             self.addresses = [each for address in listened for each in expanded(address)]

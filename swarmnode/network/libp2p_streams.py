@@ -17,6 +17,8 @@ from swarmnode.network.peer import peer_id_in
 
 _LENGTH_BYTES: Final = 4
 _CHUNK_BYTES: Final = 64 * 1024
+GRANT_BYTES: Final = 64 * 1024
+"""A quarter of what yamux lets a peer say unread."""
 
 
 def parsed(address: str) -> tuple[Any, Any] | None:
@@ -89,3 +91,25 @@ async def read_exactly(stream: Any, count: int) -> bytes:
             raise EOFError("the stream ended")
         received += chunk
     return bytes(received)
+
+
+class Reader:
+    """What a peer says on a stream, read at a lower cost than py-libp2p's own `read`.
+
+    That grants the peer more at every read, in a frame for each small message: half of the frames
+    of all. Here a grant waits for GRANT_BYTES.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream.muxed_stream
+        self._ungranted = 0
+
+    async def read(self) -> bytes:
+        """What there is, at least a byte. Raises whatever py-libp2p does, at the end as well."""
+        received: bytes = await self._stream.conn.read_stream(self._stream.stream_id, _CHUNK_BYTES)
+        self._ungranted += len(received)
+        if self._ungranted >= GRANT_BYTES:
+            self._stream.recv_window += self._ungranted
+            granted, self._ungranted = self._ungranted, 0
+            await self._stream.send_window_update(granted)
+        return received

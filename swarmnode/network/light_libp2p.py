@@ -8,16 +8,17 @@ decision 0030 names line by line.
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from functools import partial
 from typing import Any, Final
 
-import libp2p.pubsub.pubsub as _pubsub
+import libp2p.transport.tcp.tcp as _tcp
 import multiaddr
 import trio as _trio
 from libp2p.crypto.ed25519 import create_new_key_pair as _create_new_key_pair
 from libp2p.crypto.x25519 import create_new_key_pair as _create_new_x25519_key_pair
 from libp2p.host.basic_host import BasicHost as _BasicHost
+from libp2p.io.trio import TrioTCPStream as _TrioTCPStream
 from libp2p.network.auto_connector import AutoConnector as _AutoConnector
 from libp2p.network.config import ConnectionConfig as _ConnectionConfig
 from libp2p.network.config import RetryConfig as _RetryConfig
@@ -26,37 +27,58 @@ from libp2p.network.swarm import Swarm as _Swarm
 from libp2p.peer.id import ID as _ID
 from libp2p.peer.peerinfo import PeerInfo as _PeerInfo
 from libp2p.peer.peerstore import PeerStore as _PeerStore
-from libp2p.pubsub.gossipsub import GossipSub as _GossipSub
 from libp2p.pubsub.pb import rpc_pb2 as _rpc
-from libp2p.pubsub.rpc_queue import RpcQueue as _RpcQueue
 from libp2p.security.noise.transport import PROTOCOL_ID as _NOISE
 from libp2p.security.noise.transport import Transport as _NoiseTransport
 from libp2p.stream_muxer.yamux.yamux import PROTOCOL_ID as _YAMUX
 from libp2p.stream_muxer.yamux.yamux import Yamux as _Yamux
 from libp2p.tools.anyio_service import background_trio_service as _background_trio_service
-from libp2p.transport.tcp.tcp import TCP as _TCP
 from libp2p.transport.upgrader import TransportUpgrader as _TransportUpgrader
 from libp2p.utils import encode_varint_prefixed as _encode_varint_prefixed
-
-QUEUE: Final = 512
-"""Messages that wait for one peer to take them; py-libp2p's 32 lose some in a burst."""
 
 trio: Any = _trio
 Multiaddr: Any = multiaddr.Multiaddr
 AutoConnector: Any = _AutoConnector
 BasicHost: Any = _BasicHost
 ConnectionConfig: Any = _ConnectionConfig
-GossipSub: Any = _GossipSub
 PeerID: Any = _ID
 PeerInfo: Any = _PeerInfo
-Pubsub: Any = _pubsub.Pubsub
 RawConnection: Any = _RawConnection
 Swarm: Any = _Swarm
 GossipMessages: Any = _rpc
 background_service: Any = _background_trio_service
 length_prefixed: Any = _encode_varint_prefixed
 
-_pubsub.RpcQueue = partial(_RpcQueue, max_size=QUEUE)
+READ_AHEAD_BYTES: Final = 64 * 1024
+
+
+class _Socket(_TrioTCPStream):  # type: ignore[misc]
+    """See libp2p's, which asks the kernel for every length and header, and knows no IPv6 peer."""
+
+    def __init__(self, stream: Any) -> None:
+        super().__init__(stream)
+        self._held = memoryview(b"")
+        self._remote: tuple[str, int] | None = None
+
+    async def read(self, n: int | None = None) -> bytes:
+        """At most so many bytes; none at the end."""
+        if n == 0:
+            return b""
+        if not self._held:
+            self._held = memoryview(await super().read(READ_AHEAD_BYTES))
+        read, self._held = self._held[:n], self._held[n:] if n else memoryview(b"")
+        return bytes(read)
+
+    def get_remote_address(self) -> tuple[str, int] | None:
+        """Host and port, None where the socket was closed before anybody asked."""
+        if self._remote is None:
+            with contextlib.suppress(OSError):
+                host, port, *_ = self.stream.socket.getpeername()
+                self._remote = str(host), int(port)
+        return self._remote
+
+
+_tcp.TrioTCPStream = _Socket
 
 logging.getLogger("libp2p").setLevel(logging.CRITICAL)
 
@@ -80,7 +102,7 @@ def swarm_parts(private_key: bytes, connections: Any) -> dict[str, Any]:
         "peer_id": peer_id,
         "peerstore": peers,
         "upgrader": upgrader,
-        "transports": [_TCP()],
+        "transports": [_tcp.TCP()],
         "retry_config": _RetryConfig(max_retries=0),
         "connection_config": connections,
     }

@@ -24,7 +24,7 @@ from tests.unit.libp2p_support import (
 
 # isort: split
 from swarmnode.network import libp2p_host, libp2p_peer
-from swarmnode.network.libp2p_gossip import RPC_BYTES_MAX
+from swarmnode.network.libp2p_gossip import RPC_BYTES_MAX, SUBSCRIPTIONS_MAX
 from swarmnode.network.light_libp2p import GossipMessages, PeerID, length_prefixed, trio
 
 ECHO = "/swarmnode/echo/1"
@@ -126,8 +126,8 @@ def test_nothing_that_is_said_as_gossip_ends_the_host(tmp_path: Path) -> None:
                     assert not victim.died.is_set(), what
                     assert await still_answers(victim, honest), what
             assert not heard
-            gossip = victim._gossiping._pubsub
-            assert len(gossip.peer_topics) <= 9
+            neighbours = victim._gossiping._neighbours.values()
+            assert all(len(each.topics) <= SUBSCRIPTIONS_MAX for each in neighbours)
             dialled = await victim.connected()
             assert {peer for peer, _ in dialled} <= {honest.peer_id} | {
                 str(peer) for peer in victim._guarded.swarm.connections

@@ -247,3 +247,18 @@ async def _later(ended: list[str], value: int) -> int:
     await asyncio.sleep(0.01)
     ended.append("asyncio")
     return value
+
+
+def test_over_ipv6_both_ends_know_where_the_other_is(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        over_ipv6 = {"listen": ("/ip6/::1/tcp/0",)}
+        orders = [order(number, tmp_path, **over_ipv6) for number in (1, 2)]
+        async with guest() as on, peers(on, *orders) as (one, two):
+            one.serve(PROTOCOL, echo, 100)
+            assert await two.call(one.peer_id, PROTOCOL, b"over IPv6", 10, 30) == b"over IPv6"
+            [(found, where)] = await one.connected()
+            assert found == two.peer_id
+            assert where.startswith("/ip6/::1/tcp/")
+            assert where.endswith(f"/p2p/{two.peer_id}")
+
+    run(scenario)
