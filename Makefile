@@ -8,6 +8,8 @@
 #                        mixing, scheduling, scheduler_cost, attacks, log_prob_gate, gated_sharing, mismatch, hacking,
 #                        phase_memory, dpo, weight_sync, split, dashboard
 #   make system          what apt or brew must bring
+#   make docs            the pages that are made from the code
+#   make site            the documentation as a site, in runs/site; a link that leads nowhere is an error
 #   make lock            locks/ anew, after a change of pyproject.toml or constraints.txt
 # TORCH_INDEX=URL installs torch from another index, for instance a CUDA build; its hash is not known.
 
@@ -25,7 +27,7 @@ FUZZ_SECONDS ?= 20
 BENCH_tasks := task_attack
 BENCH_dpo := dpo_baseline
 
-.PHONY: demo test test-real check fuzz bench system install lock docs
+.PHONY: demo test test-real check fuzz bench system install lock docs site
 
 demo: $(STAMP)
 	@$(BIN)/swarmnode simulate
@@ -53,6 +55,9 @@ bench: $(STAMP)
 
 docs: $(STAMP)
 	@$(BIN)/python -m tests.documentation
+
+site: $(STAMP)
+	@$(BIN)/python -m tests.site
 
 install: $(STAMP)
 
