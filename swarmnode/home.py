@@ -130,6 +130,11 @@ class Home:
         """What the address of the dashboard must hold; 0600."""
         return self.path / "dashboard-secret"
 
+    @property
+    def metrics_secret(self) -> Path:
+        """What Prometheus must know; 0600."""
+        return self.path / "metrics-secret"
+
     def make(self) -> None:
         """Make the folders, for this user alone; those that are there stay as they are.
 

@@ -17,6 +17,7 @@ import structlog
 
 from swarmnode.api.moment import Moment
 from swarmnode.clock import Clock
+from swarmnode.config.metrics import Metrics
 from swarmnode.config.settings import Settings
 from swarmnode.home import Home
 from swarmnode.memories import Memories
@@ -104,27 +105,54 @@ async def show(
     transport: ConnectedTransport,
     clock: Clock,
 ) -> str:
-    """Serve the dashboard until the stack unwinds; its whole address, empty where there is none.
+    """Serve dashboard and metrics until the stack unwinds; the page's whole address, or "".
 
-    Nobody needs it to train: what keeps it from being served is told in one line.
+    Nobody needs them to train: what keeps one from being served is told in one line.
     """
+    looking = Looking(settings, vitals, memories, transport, home.log, clock)
+    stack.callback(looking.close)
+    if settings.metrics.address:
+        await _show_metrics(stack, settings.metrics, home, looking)
     if not settings.dashboard.enabled:
         return ""
     # Here, so that a node without it loads no web server.
     from swarmnode.api.dashboard import Dashboard
     from swarmnode.api.secret import address_of, load_or_draw_secret
 
-    looking = Looking(settings, vitals, memories, transport, home.log, clock)
     try:
         secret = load_or_draw_secret(home.dashboard_secret)
-        dashboard = await Dashboard.open(settings.dashboard, secret, looking.moment)
+        metrics_secret = _metrics_secret(settings.metrics, home)
+        dashboard = await Dashboard.open(settings.dashboard, secret, metrics_secret, looking.moment)
     except OSError as error:
         log.error("no dashboard", why=error.strerror or str(error))
         return ""
-    stack.callback(looking.close)
     stack.push_async_callback(dashboard.close)
     if dashboard.elsewhere:
         taken = settings.dashboard.port
         log.warning("dashboard.port is taken", port=taken, served_at=dashboard.address)
     vitals.dashboard = dashboard.address
     return address_of(dashboard.address, secret)
+
+
+async def _show_metrics(
+    stack: AsyncExitStack, settings: Metrics, home: Home, looking: Looking
+) -> None:
+    from swarmnode.api.metrics_door import MetricsDoor
+
+    try:
+        secret = _metrics_secret(settings, home)
+        door = await MetricsDoor.open(settings.address, settings.port, secret, looking.moment)
+    except OSError as error:
+        log.error("no metrics", why=error.strerror or str(error), file=error.filename or "")
+        return
+    stack.push_async_callback(door.close)
+    log.info("metrics", served_at=f"{door.address}/metrics")
+
+
+def _metrics_secret(settings: Metrics, home: Home) -> str:
+    """Raises OSError."""
+    from swarmnode.api.secret import load_or_draw_secret, shared_secret
+
+    if settings.secret_file:
+        return shared_secret(Path(settings.secret_file))
+    return load_or_draw_secret(home.metrics_secret)

@@ -175,7 +175,7 @@ class Vitals:
     def _open_addresses(self) -> tuple[str, ...]:
         settings = self.around.settings
         open_to_peers = settings.network.open_addresses if self.around.swarm_name else ()
-        return open_to_peers + settings.dashboard.open_addresses
+        return open_to_peers + settings.dashboard.open_addresses + settings.metrics.open_addresses
 
     def document(self, now: float) -> shown.StatusDocument:
         """The status document."""

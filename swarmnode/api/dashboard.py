@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from importlib.resources import files
 from typing import Self
 
@@ -19,7 +20,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from swarmnode.api.guard import HEADERS, METRICS_PATH, refusal
+from swarmnode.api.guard import HEADERS, METRICS_PATH, Refusal, refusal
 from swarmnode.api.live import MOST_PAGES, Live
 from swarmnode.api.moment import Moment
 from swarmnode.api.page import page_of
@@ -27,6 +28,8 @@ from swarmnode.api.prometheus import CONTENT_TYPE, exposition
 from swarmnode.api.serving import HttpServer, listening_at
 from swarmnode.config.dashboard import Dashboard as DashboardSettings
 
+Guard = Callable[[str, str, Mapping[str, str]], Refusal | None]
+"""From method, path and headers, with lower-case names, to a refusal or none."""
 FILES: Mapping[str, str] = {
     "dashboard.css": "text/css; charset=utf-8",
     "dashboard.js": "text/javascript; charset=utf-8",
@@ -49,13 +52,17 @@ class Dashboard:
 
     @classmethod
     async def open(
-        cls, settings: DashboardSettings, secret: str, look: Callable[[], Awaitable[Moment]]
+        cls,
+        settings: DashboardSettings,
+        secret: str,
+        metrics_secret: str,
+        look: Callable[[], Awaitable[Moment]],
     ) -> Self:
         """Listen and serve. Raises OSError where nothing can be listened on."""
         listening, elsewhere = listening_at(settings.address, settings.port)
         live = Live(look)
-        application = application_of(settings, secret, live)
-        address = _shown(settings.address, listening)
+        application = application_of(settings, secret, metrics_secret, live)
+        address = shown_address(settings.address, listening)
         return cls(HttpServer(application, listening), live, address, elsewhere=elsewhere)
 
     @property
@@ -74,7 +81,9 @@ class Dashboard:
         await self._server.close()
 
 
-def application_of(settings: DashboardSettings, secret: str, live: Live) -> ASGIApp:
+def application_of(
+    settings: DashboardSettings, secret: str, metrics_secret: str, live: Live
+) -> ASGIApp:
     """What answers, behind its guard."""
     texts = {name: (files("swarmnode.api") / "static" / name).read_bytes() for name in FILES}
 
@@ -102,25 +111,24 @@ def application_of(settings: DashboardSettings, secret: str, live: Live) -> ASGI
         Route("/{secret}" + METRICS_PATH, metrics),
         Route("/{secret}/{name}", file),
     ]
-    return _Guarded(Starlette(routes=routes), settings, secret)
+    hosts = frozenset(settings.hosts)
+    guard = partial(refusal, secret=secret, metrics_secret=metrics_secret, hosts=hosts)
+    return Guarded(Starlette(routes=routes), guard)
 
 
-class _Guarded:
+class Guarded:
     """Answers nobody who may not ask, and says to browsers what the answers may be used for."""
 
-    def __init__(self, within: ASGIApp, settings: DashboardSettings, secret: str) -> None:
+    def __init__(self, within: ASGIApp, guard: Guard) -> None:
         self._within = within
-        self._hosts = frozenset(settings.hosts)
-        self._secret = secret
+        self._guard = guard
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = {
             name.decode("latin-1").lower(): value.decode("latin-1")
             for name, value in scope["headers"]
         }
-        refused = refusal(
-            scope["method"], scope["path"], headers, secret=self._secret, hosts=self._hosts
-        )
+        refused = self._guard(scope["method"], scope["path"], headers)
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -133,8 +141,8 @@ class _Guarded:
         await answering(scope, receive, sending)
 
 
-def _shown(address: str, listening: socket.socket) -> str:
-    """As a browser on this machine asks for it."""
+def shown_address(address: str, listening: socket.socket) -> str:
+    """As a program on this machine asks for it."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)
     port = listening.getsockname()[1]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -41,6 +41,8 @@ class Refusal(NamedTuple):
     text: str
 
 
+READING = ("GET", "HEAD")
+ONLY_READING = Refusal(405, "Only GET: nothing can be changed here.\n")
 OPEN_IT_ANEW = "Open the address that `swarmnode status` shows.\n"
 
 
@@ -50,22 +52,37 @@ def refusal(
     headers: Mapping[str, str],
     *,
     secret: str,
+    metrics_secret: str,
     hosts: Collection[str],
 ) -> Refusal | None:
-    """None where the request may be answered; header names are lower-case."""
-    if method not in ("GET", "HEAD"):
-        return Refusal(405, "Only GET: nothing can be changed here.\n")
+    """None where the request may be answered; header names are lower-case.
+
+    Programs that know the secret of the metrics may read these and nothing else.
+    """
+    if method not in READING:
+        return ONLY_READING
     host = headers.get("host", "")
     if not known_host(host, hosts):
         return Refusal(421, "This host name is not in the setting dashboard.hosts.\n")
     if _foreign(headers, host):
         return Refusal(403, "Not for other pages.\n")
-    if path == METRICS_PATH and _bearer(headers, secret):
+    if path == METRICS_PATH and (_bearer(headers, secret) or _bearer(headers, metrics_secret)):
         return None
     first = path.lstrip("/").partition("/")[0]
     if not _equal(first, secret):
         return Refusal(403, OPEN_IT_ANEW)
     return None
+
+
+def metrics_refusal(
+    method: str, path: str, headers: Mapping[str, str], *, secret: str
+) -> Refusal | None:
+    """The same where there are metrics alone; no page and no link leads there with the secret."""
+    if method not in READING:
+        return ONLY_READING
+    if not _bearer(headers, secret):
+        return Refusal(401, "Authorization: Bearer, with what is in the file metrics-secret.\n")
+    return None if path == METRICS_PATH else Refusal(404, f"There is {METRICS_PATH} alone.\n")
 
 
 def known_host(host: str, hosts: Collection[str]) -> bool:

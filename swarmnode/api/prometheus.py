@@ -146,13 +146,7 @@ def of_status(status: StatusDocument) -> Iterator[Metric]:
         "state",
         {state: float(status.network.state == state) for state in _STATES},
     )
-    codes = {each.code for each in status.warnings}
-    yield _labelled(
-        "warning",
-        "1 for every health warning that applies (docs/health.md).",
-        "code",
-        {each.code: float(each.code in codes) for each in WARNABLES},
-    )
+    yield _warnings(status)
     yield _labelled(
         "warnings",
         "Health warnings that apply.",
@@ -193,6 +187,16 @@ def of_status(status: StatusDocument) -> Iterator[Metric]:
         "process",
         {name: float(each.restarts) for name, each in by_process.items()},
     )
+
+
+def _warnings(status: StatusDocument) -> Metric:
+    """A series for each that there is, so that one which ends goes to 0 and does not vanish."""
+    applying = {each.code for each in status.warnings}
+    text = "1 for every health warning that applies (docs/health.md has text and fix)."
+    family = GaugeMetricFamily(f"{PREFIX}warning", text, labels=["code", "severity"])
+    for each in WARNABLES:
+        family.add_metric([each.code, each.severity.value], float(each.code in applying))
+    return family
 
 
 def _figures(status: StatusDocument) -> Iterator[tuple[str, str, float | None]]:

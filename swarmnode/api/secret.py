@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -11,6 +12,7 @@ from pathlib import Path
 from swarmnode.files import write_atomically
 
 SECRET_BYTES = 18
+LEAST_SHARED = 16
 _FORM = re.compile(r"[A-Za-z0-9_-]{24}")
 
 
@@ -34,6 +36,16 @@ def read_secret(path: Path) -> str:
     if status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
         return ""
     return content if _FORM.fullmatch(content) else ""
+
+
+def shared_secret(path: Path) -> str:
+    """The secret in a file that the user names and has set the permissions of. Raises OSError."""
+    with path.open("rb") as file:
+        found = file.read(256).decode("utf-8", "replace").strip()
+    if len(found) < LEAST_SHARED or not found.isprintable() or " " in found:
+        what = f"it holds no secret of {LEAST_SHARED} or more characters without spaces"
+        raise OSError(errno.EINVAL, what, str(path))
+    return found
 
 
 def address_of(dashboard: str, secret: str) -> str:

@@ -136,14 +136,15 @@ def listening_at(address: str, port: int) -> tuple[socket.socket, bool]:
     Raises OSError where the address is none of this machine, or the port needs privileges.
     """
     try:
-        return _bound(address, port), False
+        return bound(address, port), False
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise
-    return _bound(address, 0), True
+    return bound(address, 0), True
 
 
-def _bound(address: str, port: int) -> socket.socket:
+def bound(address: str, port: int) -> socket.socket:
+    """A socket that listens there and nowhere else. Raises OSError."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:

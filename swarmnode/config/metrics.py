@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Literal
 
 from pydantic import Field, field_validator
@@ -28,6 +29,33 @@ class Metrics(Section):
     lines_mib: int = Field(default=64, ge=1, le=65536)
     """Size of all `rounds.jsonl*` together, in MiB; the older half goes. The store keeps 100,000
     rounds all the same."""
+
+    address: str = ""
+    """IP address at which Prometheus may ask for `/metrics`, and nothing else; empty for none but
+    the dashboard's. Whoever asks needs the secret, and the answer travels unencrypted."""
+
+    port: int = Field(default=8471, ge=0, le=65535)
+    """Port there; 0 is any that is free, which the log tells."""
+
+    secret_file: str = ""
+    """File with the secret, at least 16 characters, for nodes that share one; empty is
+    `metrics-secret` in the home, which is drawn at the first start. The dashboard's `/metrics`
+    takes it as well."""
+
+    @field_validator("address")
+    @classmethod
+    def _must_be_an_ip_address(cls, value: str) -> str:
+        try:
+            return str(ipaddress.ip_address(value)) if value else ""
+        except ValueError:
+            raise ValueError("give an IP address, such as 127.0.0.1 or ::1") from None
+
+    @property
+    def open_addresses(self) -> tuple[str, ...]:
+        """What it listens on beyond this machine, in words; empty by default."""
+        if not self.address or ipaddress.ip_address(self.address).is_loopback:
+            return ()
+        return (f"{self.address} (metrics)",)
 
     @field_validator("trackers")
     @classmethod

@@ -84,7 +84,10 @@ def _listening(exposure: Exposure) -> Check:
     if exposure.asked:
         fix = "--listen or --lan asked for this; leave them out to stay on this machine."
         return Check(name, Result.WARNING, listeners, fix)
-    fix = "Unless dashboard.address asked for it nobody did: end the node; report it."
+    fix = (
+        "Unless dashboard.address or metrics.address asked for it nobody did: end the node; "
+        "report it."
+    )
     return Check(name, Result.FAILED, listeners, fix)
 
 

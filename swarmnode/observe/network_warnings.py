@@ -237,8 +237,8 @@ NETWORK_WARNABLES: tuple[Warnable, ...] = (
         "Open to other machines",
         lambda f: bool(f.open_addresses),
         lambda f: f"Other machines can connect to {', '.join(f.open_addresses)}.",
-        "Leave out `--listen`, `--lan`, `--public` and `dashboard.address` to be reached from this "
-        "machine alone.",
+        "Leave out `--listen`, `--lan`, `--public`, `dashboard.address` and `metrics.address` to "
+        "be reached from this machine alone.",
         "the node listens beyond loopback",
     ),
 )

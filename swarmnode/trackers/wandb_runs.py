@@ -69,4 +69,4 @@ class WeightsAndBiases:
 
     def close(self) -> None:
         """Write and, online, send what is left."""
-        self._run.finish(quiet=True)  # type: ignore[attr-defined]
+        self._run.finish()  # type: ignore[attr-defined]

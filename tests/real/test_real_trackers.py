@@ -53,6 +53,12 @@ def tensorboard_s(folder: Path) -> dict[int, float]:
     return {each.step: each.value for each in read.Scalars("generated/tokens")}
 
 
+def begins(node: RealNode, name: str) -> int:
+    """How often a tracker has begun, by what the node says in its terminal."""
+    lines = said(node).splitlines()
+    return sum(f"name={name} " in each and "look_at_it_by" in each for each in lines)
+
+
 def wandb_records(text: bytes) -> Iterator[bytes]:
     """The records of its file: LevelDB's log format, behind seven bytes of its own.
 
@@ -130,8 +136,11 @@ def test_every_tracker_has_every_round_and_its_death_costs_none(tmp_path: Path) 
             kept = READ[name](node.home.metrics / name)
             assert {number: kept.get(number) for number in asked} == asked, name
         # A later life goes on with the same runs.
+        begun = {name: begins(node, name) for name in TRACKERS}
         again = here.run("tracked", "--solo")
         wait_for_rounds(again, 2)
+        for name in TRACKERS:
+            until(lambda name=name: begins(again, name) > begun[name], patience(60), name)  # type: ignore[misc]
         again.process.send_signal(signal.SIGTERM)
         assert again.process.wait(patience(60)) == 0
         more = {number for number, line in lines_of(again).items() if number}

@@ -28,6 +28,7 @@ from swarmnode.config.dashboard import Dashboard as Settings
 from tests.unit.dashboard_support import MARKUP, evil_moment, history, moment, report
 
 SECRET = "s" * 24
+METRICS_SECRET = "m" * 24
 
 
 def run_on_uvloop(main: Coroutine[Any, Any, Any]) -> None:
@@ -57,7 +58,8 @@ class Served(Dashboard):
 async def serving_it(
     look: Callable[[], Awaitable[Moment]] = _moment, **settings: Any
 ) -> AsyncIterator[Served]:
-    dashboard = await Served.open(Settings(**{"port": 0, **settings}), SECRET, look)
+    given = Settings(**{"port": 0, **settings})
+    dashboard = await Served.open(given, SECRET, METRICS_SECRET, look)
     try:
         yield dashboard
     finally:
@@ -139,6 +141,8 @@ def test_prometheus_may_give_the_secret_in_a_header() -> None:
     async def run() -> None:
         async with serving_it() as it:
             right = await asked(it, "/metrics", Authorization=f"Bearer {SECRET}")
+            own = await asked(it, "/metrics", Authorization=f"bearer {METRICS_SECRET}")
+            assert (own.status, own.body) == (200, right.body)
             wrong = await asked(it, "/metrics", Authorization="Bearer x")
             other = await asked(it, "/", Authorization=f"Bearer {SECRET}")
             assert (right.status, wrong.status, other.status) == (200, 403, 403)
