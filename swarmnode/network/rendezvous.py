@@ -280,6 +280,7 @@ class Rendezvous:
         ]
         self._since = {peer_id: self._since.get(peer_id, now) for peer_id in connected}
         if not connected:
+            self._looked_at["peers"] = -1e9  # whoever comes is asked at once
             return
         # Every other time one that we have known for long, which an attacker can't make up today.
         # Not every time: eight attackers who were there first would be all that is ever asked.

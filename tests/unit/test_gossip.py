@@ -24,6 +24,7 @@ from tests.unit.network_members import Members, members, peer_id
 from tests.unit.network_time import in_virtual_time
 
 TOPIC = topic_of(SWARM)
+ROUND_SECONDS = 10.0
 
 
 async def joined(joining: Members, count: int) -> list[Membership]:
@@ -67,6 +68,55 @@ def test_without_a_dht_nothing_is_looked_for_there_and_newcomers_ask_their_peers
             assert await fake.found(3) == {public_key_of(private_key(1))}
             assert not fake.world.read
             assert "dht/looks" not in fake.health(late)["looks"]
+
+    in_virtual_time(scenario)
+
+
+def test_what_gossip_lost_is_found_by_asking_within_a_round() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        async with members(clock) as (fake, joining):
+            fake.world.has_dht = False
+            everybody = await joined(joining, 8)
+            topics, fake.peer(8).topics = fake.peer(8).topics, {}
+            for number in range(1, 8):
+                await fake.publish(number)
+            fake.peer(8).topics = topics
+            assert not any(knows(everybody[7], number) for number in range(1, 8))
+            begun, found = clock.now(), set[bytes]()
+            while found != {public_key_of(private_key(number)) for number in range(1, 8)}:
+                assert clock.now() - begun < ROUND_SECONDS
+                found |= await fake.found(8)
+                await asyncio.sleep(1)
+
+    in_virtual_time(scenario)
+
+
+def test_a_newcomer_with_one_address_learns_of_everybody_without_a_dht() -> None:
+    """Each knew but one other at its start, as the newcomer does, and the first one is gone."""
+    count = 15
+
+    async def scenario(clock: VirtualClock) -> None:
+        async with members(clock) as (fake, joining):
+            fake.world.has_dht = False
+            await joined(joining, count)
+            for round_number in range(1, 4):
+                for number in range(1, count + 1):
+                    await fake.publish(number, sequence=round_number)
+                await asyncio.sleep(ROUND_SECONDS)
+            fake.peer(1).kill()
+            late = await joining.join(count + 1, count)
+            begun = clock.now()
+            while not late.known.authors():
+                assert clock.now() - begun < 4, "it asks as soon as there is somebody to ask"
+                await fake.found(count + 1)
+                await asyncio.sleep(1)
+            while not all(knows(late, number) for number in range(2, count + 1)):
+                assert clock.now() - begun < 3 * ROUND_SECONDS
+                await fake.found(count + 1)
+                await asyncio.sleep(1)
+            await fake.until(lambda: fake.links(count + 1) >= count - 1, 2 * ROUND_SECONDS)
+            # That is kept for a start at which the one address is of no use.
+            assert len(late.saved_peers()) >= count - 1
 
     in_virtual_time(scenario)
 
