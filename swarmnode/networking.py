@@ -15,8 +15,7 @@ import random
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,28 +23,17 @@ import structlog
 import uvloop
 
 from swarmnode.channel import Channel, Handlers
-from swarmnode.clock import Clock, SystemClock
-from swarmnode.keys import peer_id_of
-from swarmnode.network.belonging import Belonging
-from swarmnode.network.checked_order import BadOrder, assumed_dialable, checked_order
-from swarmnode.network.dialback import speaks_libp2p
-from swarmnode.network.doors import Doors
-from swarmnode.network.lan import Lan
-from swarmnode.network.lan_links import MulticastLink, OpenLink
+from swarmnode.clock import SystemClock
+from swarmnode.network.assembly import Assembly, BuildPeer
+from swarmnode.network.checked_order import BadOrder, checked_order
 from swarmnode.network.membership import Membership
-from swarmnode.network.order import NetworkOrder
-from swarmnode.network.peer import Peer, PeerUnreachable
-from swarmnode.network.peer_order import PeerOrder
+from swarmnode.network.peer import PeerUnreachable
 from swarmnode.network.ports import StartFailed
-from swarmnode.network.premises import Place, Premises, places_of
 from swarmnode.network.reporting import health_of, peers_of
-from swarmnode.network.sealing import Sealing
 from swarmnode.network.swarm_file import swarm_file
-from swarmnode.network.whereabouts import Whereabouts
 from swarmnode.observe.log import start_logging
-from swarmnode.prefixes import networks
 from swarmnode.process import die_with_parent, inherited_socket
-from swarmproto import SwarmRules, SwarmSecret, WireError, public_key_of
+from swarmproto import WireError
 
 METHOD_SECONDS: Final[Mapping[str, float]] = {
     "start": 130.0,
@@ -70,28 +58,15 @@ CLOSE_SECONDS: Final = 4.0
 END_SECONDS: Final = 10
 """After so long the kernel ends this process, whatever it is at; p2pd ends by itself then."""
 
-BuildPeer = Callable[[PeerOrder], Awaitable[Peer]]
-
 log = structlog.get_logger()
 
 
 class Networking:
     """The methods of the network process, by name, in `handlers`."""
 
-    def __init__(
-        self,
-        build_peer: BuildPeer,
-        clock: Clock,
-        rng: random.Random,
-        *,
-        places: Callable[[Sequence[str]], Sequence[Place]] = places_of,
-        open_link: OpenLink = MulticastLink,
-    ) -> None:
-        self._build_peer = build_peer
-        self._places = places
-        self._open_link = open_link
-        self._clock = clock
-        self._rng = rng
+    def __init__(self, assembly: Assembly) -> None:
+        self._assembly = assembly
+        self._clock = assembly.clock
         self._membership: Membership | None = None
         self._running: asyncio.Task[None] | None = None
 
@@ -105,7 +80,7 @@ class Networking:
         """Join the swarm; raises on a bad order, a port in use, a second start."""
         if self._membership is not None:
             raise BadOrder("the network was started already")
-        membership = self._membership = self._member(*checked_order(payload))
+        membership = self._membership = self._assembly.member(*checked_order(payload))
         try:
             await membership.start()
             if self._membership is not membership:
@@ -199,69 +174,6 @@ class Networking:
             raise BadOrder("the network was not started")
         return self._membership
 
-    def _member(self, order: NetworkOrder, rules: SwarmRules | None) -> Membership:
-        settled, sealing = order, None
-        doors = Doors(self._clock, Whereabouts(networks(order.exempt_networks)))
-        if order.swarm_key:
-            sealing = Sealing(SwarmSecret(order.swarm_key), self._clock)
-        premises = Premises(partial(self._places, order.lan_interfaces), order.lan_port)
-
-        async def build(server: bool) -> Peer:
-            nonlocal settled
-            peer = await self._build_peer(
-                PeerOrder(
-                    private_key=order.private_key,
-                    swarm_id=order.swarm_id,
-                    folder=Path(order.folder),
-                    listen=premises.settle(order.listen) if order.lan else settled.listen,
-                    announce_addresses=order.announce_addresses,
-                    bootstrap=order.bootstrap,
-                    client=not server,
-                    public=order.public,
-                    relay=order.relay,
-                    sealing=sealing,
-                    doors=doors,
-                )
-            )
-            # What we announced names the port that was drawn, so the next peer should have it too.
-            settled = order.with_drawn_port(peer.addresses)
-            return peer
-
-        belonging = Belonging(
-            private_key=order.private_key,
-            swarm_id=order.swarm_id,
-            rules=rules,
-            rules_bytes=order.rules,
-            bootstrap=tuple(order.bootstrap),
-            saved_peers=tuple(order.saved_peers),
-            assumed_dialable=assumed_dialable(order),
-            may_demote=not (order.test_network or order.relay),
-            sealing=sealing,
-        )
-        return Membership(
-            belonging,
-            build,
-            doors=doors,
-            clock=self._clock,
-            rng=self._rng,
-            probe=speaks_libp2p,
-            lan=self._lan(order, premises, sealing) if order.lan else None,
-        )
-
-    def _lan(self, order: NetworkOrder, premises: Premises, sealing: Sealing | None) -> Lan:
-        from swarmnode.network.lan_messages import Language, service_type
-
-        service = service_type(order.swarm_id, sealing.secret if sealing else None)
-        return Lan(
-            peer_id=peer_id_of(public_key_of(order.private_key)),
-            language=Language(service, f"{self._rng.getrandbits(64):016x}"),
-            premises=premises,
-            open_link=self._open_link,
-            probe=speaks_libp2p,
-            clock=self._clock,
-            rng=self._rng,
-        )
-
 
 def _limited(name: str, method: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
     async def limited(payload: Any) -> Any:
@@ -342,7 +254,7 @@ def main(arguments: list[str]) -> None:
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the daemon's to act on
     _begin_log(arguments)
-    networking = Networking(_builder(arguments[1]), SystemClock(), random.Random())
+    networking = Networking(Assembly(_builder(arguments[1]), SystemClock(), random.Random()))
     connection = inherited_socket(arguments)
     try:
         uvloop.run(serve(connection, networking, lambda: signal.alarm(END_SECONDS)))

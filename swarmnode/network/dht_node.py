@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 from statistics import median
 from typing import Any, Final
 
+from swarmnode.network.beside import Beside
 from swarmnode.network.dht_records import (
     KEY_BYTES,
     AnnouncementValidator,
@@ -82,7 +83,7 @@ class DhtNode:
         self._neighbours = Neighbours(p2p.peer_id)
         self._messages = asyncio.Semaphore(_CONCURRENT_MESSAGES)
         self._clocks: OrderedDict[Any, float] = OrderedDict()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._beside = Beside()
 
     async def serve(self) -> None:
         """From now on answer others and be in their tables. Raises TimeoutError."""
@@ -99,9 +100,7 @@ class DhtNode:
         await self._replica.register(self._p2p)
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._beside.end()
 
     @property
     def neighbours(self) -> int:
@@ -275,10 +274,5 @@ class DhtNode:
 
     def _met(self, peer: Any) -> None:
         questionable = self._neighbours.met(peer)
-        if questionable is not None and len(self._tasks) < _PINGS_AT_ONCE:
-            self._spawn(self.ping(questionable))
-
-    def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        if questionable is not None and len(self._beside) < _PINGS_AT_ONCE:
+            self._beside.begin(self.ping(questionable))

@@ -12,11 +12,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from random import Random
 from typing import Any, Final
 
+from swarmnode.network.beside import Beside
 from swarmnode.network.dht_messages import GuardedClient, OpenMessages
 from swarmnode.network.dht_node import DhtNode
 from swarmnode.network.dht_records import AnnouncementValidator, RecordStore, key_id
@@ -40,8 +41,6 @@ from swarmnode.network.streams import parsed, read_framed, readable, write_frame
 from swarmproto import Announcement, SwarmSecret
 
 CONNECT_SECONDS: Final = 10.0
-BOOTSTRAP_SECONDS: Final = 5.0
-"""That a start waits for bootstrap peers."""
 
 
 def _key_ids(announcement: Announcement, secret: SwarmSecret | None) -> frozenset[bytes]:
@@ -74,7 +73,7 @@ class HivemindPeer:
         self._pings = Pings(daemon, dht)
         self._outgoing = asyncio.Semaphore(STREAMS_MAX)
         self._incoming = Incoming(doors)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._beside = Beside()
         self._bytes_in = 0
         self._bytes_out = 0
 
@@ -105,9 +104,7 @@ class HivemindPeer:
         except BaseException:
             await daemon.close()
             raise
-        dialled = [peer._spawn(peer._dial(address)) for address in order.bootstrap]
-        if dialled:  # slow ones go on beside us
-            await asyncio.wait(dialled, timeout=BOOTSTRAP_SECONDS)
+        await peer._beside.dial(peer.connect, order.bootstrap)
         return peer
 
     @property
@@ -193,9 +190,9 @@ class HivemindPeer:
             if not self._incoming.arrives(peer_id, readable(info.addr.to_bytes(), peer_id)):
                 writer.transport.abort()
                 return
-            self._spawn(self._answer(peer_id, reader, writer, handler, request_limit))
+            self._beside.begin(self._answer(peer_id, reader, writer, handler, request_limit))
 
-        self._spawn(self._daemon.add_stream_handler(protocol, arrived))
+        self._beside.begin(self._daemon.add_stream_handler(protocol, arrived))
 
     async def _answer(
         self,
@@ -243,11 +240,8 @@ class HivemindPeer:
             return False
         alone = not self._dht.neighbours
         if await self._pings.ping_dht(peer) and alone:
-            self._spawn(self._dht.fill_table())
+            self._beside.begin(self._dht.fill_table())
         return True
-
-    async def _dial(self, address: str) -> None:
-        await self.connect(address)
 
     async def disconnect(self, peer_id: str) -> None:
         """Hang up; no failure if there is nothing to hang up."""
@@ -282,15 +276,7 @@ class HivemindPeer:
 
     async def close(self) -> None:
         """May be called again."""
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._beside.end()
         await self._topics.close()
         await self._dht.close()
         await self._daemon.close()
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task

@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from swarmnode.clock import Clock
-from swarmnode.network.addresses import direct_ones, is_loopback, is_near, relayed_ones
-from swarmnode.network.allowance import BytesByPeer
+from swarmnode.network.addresses import direct_ones, is_near, relayed_ones
 from swarmnode.network.belonging import Belonging
 from swarmnode.network.connectedness import Connectedness
 from swarmnode.network.dialback import (
@@ -24,28 +23,24 @@ from swarmnode.network.dialback import (
     Probe,
 )
 from swarmnode.network.doors import Doors
+from swarmnode.network.errands import Errands
 from swarmnode.network.gossip import Gossip
 from swarmnode.network.known import Known, KnownAnnouncement
 from swarmnode.network.lan import Lan
-from swarmnode.network.peer import Handler, PeerUnreachable, peer_id_in
+from swarmnode.network.peer import Handler, peer_id_in
 from swarmnode.network.rendezvous import Pace, Rendezvous
 from swarmnode.network.saved_peers import DialBook, SavedPeers
 from swarmnode.network.serving import Serving
 from swarmnode.network.shelf import Shelf
 from swarmnode.network.supervised import Build, Patience, Supervised
 from swarmproto import (
-    ADDRESS_BYTES_MAX,
     BOOTSTRAP_ADDRESSES_MAX,
-    FETCH_PROTOCOL,
     HOLDERS_MAX,
     OFFER_PROTOCOL,
     REQUEST_BYTES_MAX,
     RESPONSE_BYTES_MAX,
     Bundle,
     OfferRequest,
-    WireError,
-    decode_fetch_response,
-    decode_offer_response,
     encode_offer_request,
     open_header,
     public_key_of,
@@ -57,8 +52,6 @@ OFFERED_TO: Final = 3
 """Peers that hold our bundles when nobody can dial us."""
 OWN_ADDRESSES: Final = 4
 HEARD_AT_ONCE: Final = 8
-FETCH_SECONDS: Final = 10.0
-OFFER_SECONDS: Final = 10.0
 RUDE_LOOK_SECONDS: Final = 0.25
 
 
@@ -83,8 +76,6 @@ class Membership:
         self._clock = clock
         self._rng = rng
         self.doors = doors
-        self.fetched = BytesByPeer()
-        """Bytes of bundles that came, by the peer that served them."""
         self.known = Known(belonging.swarm_id, clock, prefix_of=doors.whereabouts.prefix_of)
         self.shelf = Shelf(clock, quota_bytes=OWN_QUOTA_BYTES)
         self.saved = SavedPeers(belonging.saved_peers)
@@ -125,6 +116,7 @@ class Membership:
             heard=self._heard,
             patience=patience,
         )
+        self.errands = Errands(self.peer, self.company, doors, self.sealing)
         self.gossip = Gossip(
             swarm_id=belonging.swarm_id,
             peer=self.peer,
@@ -140,7 +132,7 @@ class Membership:
             known=self.known,
             clock=clock,
             rng=rng,
-            refused=self._avoided,
+            refused=self.errands.avoids,
             pace=pace,
             tell=self.gossip.publish,
         )
@@ -188,7 +180,7 @@ class Membership:
             if peer_id_in(holder) not in ("", self.peer.peer_id)
         ]
         request = encode_offer_request(OfferRequest(announcement, header_bytes, tuple(groups)))
-        held = await asyncio.gather(*(self._offer(holder, request) for holder in others))
+        held = await asyncio.gather(*(self.errands.offer(holder, request) for holder in others))
         acknowledged = await self.rendezvous.announce(adopted)
         return acknowledged, [holder for holder, ok in zip(others, held, strict=True) if ok]
 
@@ -211,14 +203,8 @@ class Membership:
         return await self.rendezvous.discover(count)
 
     async def fetch(self, holder: str, request: bytes) -> bytes:
-        """A response, decodable and otherwise as it came. Raises PeerUnreachable or WireError."""
-        peer_id = await self._reached(holder)
-        response = await self.peer.call(
-            peer_id, FETCH_PROTOCOL, request, RESPONSE_BYTES_MAX, FETCH_SECONDS
-        )
-        decode_fetch_response(response)
-        self.fetched.add(peer_id, len(response))
-        return response
+        """See Errands."""
+        return await self.errands.fetch(holder, request)
 
     async def prefixes_of(self, peer_ids: Sequence[str]) -> Sequence[str]:
         """The address prefixes of peers, by the connections that p2pd has to them."""
@@ -231,7 +217,8 @@ class Membership:
         if self.company.dialable:
             return self._own_addresses()[:HOLDERS_MAX]
         others = self.company.dialable_peers(len(self.peer.connections))
-        offered = [each for each in others if not self._avoided(peer_id_in(each))][:OFFERED_TO]
+        asked = [each for each in others if not self.errands.avoids(peer_id_in(each))]
+        offered = asked[:OFFERED_TO]
         # Those on our local network can come for it themselves; a relay is for want of others.
         near = filter(is_near, self._own_addresses()) if self.company.reachable_nearby else ()
         relayed = relayed_ones(self.peer.addresses)[: OFFERED_TO - len(offered)]
@@ -275,40 +262,10 @@ class Membership:
             for peer_id in self.doors.rude():
                 await self.peer.disconnect(peer_id)
 
-    async def _offer(self, holder: str, request: bytes) -> bool:
-        try:
-            peer_id = await self._reached(holder)
-            answer = await self.peer.call(
-                peer_id, OFFER_PROTOCOL, request, REQUEST_BYTES_MAX, OFFER_SECONDS
-            )
-            return decode_offer_response(answer).status == "held"
-        except (PeerUnreachable, WireError):
-            return False
-
-    async def _reached(self, address: str) -> str:
-        """The id of the peer at an address, connected by now. Raises PeerUnreachable."""
-        peer_id = peer_id_in(address)
-        if not self._worth_dialling(address) or self._avoided(peer_id):
-            raise PeerUnreachable("not an address that we dial")
-        if peer_id not in self.peer.connections and not await self.company.connect(address):
-            raise PeerUnreachable("could not be dialled")
-        return peer_id
-
-    def _avoided(self, peer_id: str) -> bool:
-        """Whether this peer is not asked for anything now: refused, or no member."""
-        stranger = self.sealing is not None and self.sealing.is_stranger(peer_id)
-        return stranger or self.doors.refuses(peer_id)
-
-    def _worth_dialling(self, address: str) -> bool:
-        """Strangers' addresses may not send us to our own machine, unless our swarm lives there."""
-        if peer_id_in(address) in ("", self.peer.peer_id) or len(address) > ADDRESS_BYTES_MAX:
-            return False
-        return not is_loopback(address) or any(map(is_loopback, self.peer.addresses))
-
     def _heard(self) -> Sequence[str]:
         entries = self.known.sample(HEARD_AT_ONCE, self._rng)
         holders = (holder for entry in entries for holder in entry.announcement.holders[:2])
-        return [holder for holder in holders if self._worth_dialling(holder)]
+        return [holder for holder in holders if self.errands.may_dial(holder)]
 
     def _begin_at(self) -> Sequence[str]:
         """Where somebody who knows us may begin: here, at our bootstrap peers, at good ones."""

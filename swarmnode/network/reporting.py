@@ -101,7 +101,7 @@ def peers_of(member: Membership, clock: Clock) -> Sequence[dict[str, Any]]:
 
 def _traffic_with(member: Membership, peer_id: str) -> dict[str, Any]:
     return {
-        "fetched_bytes": member.fetched.of(peer_id),
+        "fetched_bytes": member.errands.fetched.of(peer_id),
         "served_bytes": member.serving.served.of(peer_id),
         **member.doors.told(peer_id),
     }

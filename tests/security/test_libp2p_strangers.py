@@ -23,7 +23,7 @@ from tests.unit.libp2p_support import (
 )
 
 # isort: split
-from swarmnode.network import libp2p_host, libp2p_peer
+from swarmnode.network import libp2p_host, libp2p_requests
 from swarmnode.network.libp2p_gossip import RPC_BYTES_MAX, SUBSCRIPTIONS_MAX
 from swarmnode.network.light_libp2p import GossipMessages, PeerID, length_prefixed, trio
 
@@ -190,7 +190,7 @@ def test_connections_that_ended_leave_their_places_to_others(
 def test_an_asker_that_never_closes_its_streams_is_answered_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(libp2p_peer, "CLOSING_SECONDS", 0.2)
+    monkeypatch.setattr(libp2p_requests, "CLOSING_SECONDS", 0.2)
     monkeypatch.setattr(libp2p_host, "STREAMS_MAX", 16)
 
     async def scenario() -> None:

@@ -22,6 +22,7 @@ import pytest
 from swarmnode.channel import CallFailed, Channel
 from swarmnode.clock import SystemClock
 from swarmnode.keys import peer_id_of
+from swarmnode.network.assembly import Assembly
 from swarmnode.network.peer_order import PeerOrder
 from swarmnode.network.premises import LAST_RESORT
 from swarmnode.networking import METHOD_SECONDS, Networking, serve
@@ -85,13 +86,14 @@ async def in_process(
         return FakePeer(world, peer_order.private_key, 4000 + number, not peer_order.client)
 
     ours, theirs = socket.socketpair()
-    networking = Networking(
+    assembly = Assembly(
         build,
         SystemClock(),
         random.Random(0),
         places=lambda names: [LOOPBACK] if "none" not in names else [],
         open_link=partial(AirLink, heard_by),
     )
+    networking = Networking(assembly)
     serving = asyncio.ensure_future(serve(theirs, networking, lambda: None))
     channel = await Channel.over(ours, {})
     running = asyncio.ensure_future(channel.run())

@@ -16,7 +16,7 @@ from typing import Any
 
 from swarmnode.clock import Clock
 from swarmnode.config.simulation import AttackName
-from swarmnode.network.membership import FETCH_SECONDS
+from swarmnode.network.errands import FETCH_SECONDS
 from swarmnode.network.transport import Delivered, Transport
 from swarmproto import Bundle, FetchRequest, FetchResponse, open_announcement
 
