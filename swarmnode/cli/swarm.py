@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from swarmnode.cli.exits import Exit, Mistake
 from swarmnode.cli.loading import check_tasks, load
 from swarmnode.cli.options import Tasks
+
+if TYPE_CHECKING:
+    from swarmnode.home import Home
+    from swarmnode.swarm_files import SwarmFile
 
 swarm = typer.Typer(
     help="Make, join, leave and list swarms.", invoke_without_command=True, rich_markup_mode=None
@@ -88,16 +92,64 @@ def join(file: Annotated[Path, typer.Argument(help="A swarm file.")]) -> None:
 
 
 @swarm.command()
-def leave(name: Annotated[str, typer.Argument(help="As `swarm list` shows it.")]) -> None:
-    """Forget a swarm."""
+def leave(
+    name: Annotated[str, typer.Argument(help="As `swarm list` shows it.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Forget a swarm: say what is deleted and what stays, ask, and delete its file."""
     from swarmnode.cli.choosing import made_home
-    from swarmnode.swarm_files import SwarmFileError, remove_swarm
+    from swarmnode.swarm_files import SwarmFileError, load_swarm, remove_swarm
 
+    home = made_home()
     try:
-        remove_swarm(made_home().swarms, name)
+        left = load_swarm(home.swarms, name)
+        sys.stderr.write(_leaving(home, home.swarms / f"{name}.toml", left))
+        if not yes:
+            _ask(name)
+        remove_swarm(home.swarms, name)
     except SwarmFileError as error:
         raise Mistake(str(error), Exit.CONFIG) from error
     sys.stdout.write(f"left {name}\n")
+
+
+def _leaving(home: Home, file: Path, left: SwarmFile) -> str:
+    """What is deleted, what stays, and what goes on, in lines."""
+    from swarmnode.observe.disk import occupied
+    from swarmnode.observe.words import size_of
+
+    lines = [f"deletes  {file} ({size_of(file.stat().st_size)})"]
+    if left.private:
+        lines.append(
+            "         with the swarm's key: without another copy of the file you can't come back"
+        )
+    kept = size_of(occupied(home.path))
+    lines.append(
+        f"keeps    key, checkpoints, store (rounds, rollouts, known peers) and log: {kept}"
+    )
+    if _runs_in(home, left):
+        lines.append("A node runs in it, and stays in it until it ends.")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _runs_in(home: Home, left: SwarmFile) -> bool:
+    from swarmnode.api.status import NotRunning, SocketError, ask
+
+    try:
+        status: Any = ask(home.status_socket, "status")
+    except (NotRunning, SocketError):
+        return False
+    swarm = status.get("swarm") if isinstance(status, dict) else None
+    return isinstance(swarm, dict) and swarm.get("id") == left.swarm_id.hex()
+
+
+def _ask(name: str) -> None:
+    """Raises Mistake where nobody can answer or the answer is no."""
+    if not sys.stdin.isatty():
+        raise Mistake(
+            "swarm leave asks before it deletes, and nobody is there to answer; give --yes"
+        )
+    if not typer.confirm(f"Leave {name}?"):
+        raise Mistake(f"{name} was not left", Exit.FAILURE)
 
 
 @swarm.command("list")

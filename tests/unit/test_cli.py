@@ -14,6 +14,8 @@ from swarmnode.cli import main
 from swarmnode.cli.opening import openness
 from swarmnode.config.settings import load_settings
 from swarmnode.home import Home
+from swarmnode.swarm_files import load_swarm
+from tests.unit.cli_support import node
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -130,6 +132,7 @@ ADDRESS = "/ip4/192.0.2.7/tcp/4001/p2p/12D3KooWJC2FpPvy3FA4EdmWMnLNSU6ukUgGABhkP
         ("swarm join absent.toml", 3, "absent.toml cannot be read"),
         ("swarm join /", 3, "Is a directory"),
         ("swarm leave strangers", 3, "there are: friends"),
+        ("swarm leave strangers --yes", 3, "there are: friends"),
         ("run --solo --mode both", 2, "policy.mode = 'both'"),
         (
             "run --solo --mode split --set selection.external_source=own_past",
@@ -233,6 +236,49 @@ def test_a_private_swarm_is_made_listed_and_joined_and_its_key_is_never_shown(
     for text in (said.out, said.err, listed, as_json):
         assert key.removeprefix('key = "')[:16] not in text
         assert "key =" not in text, "nor another's"
+
+
+def test_leaving_says_what_is_deleted_and_asks_first(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SWARMNODE_HOME", str(tmp_path))
+    for name, option in (("friends", ()), ("secrets", ("--private",))):
+        assert run(monkeypatch, "swarm", "new", name, *option) == 0
+    file = tmp_path / "swarms" / "friends.toml"
+    capsys.readouterr()
+    assert run(monkeypatch, "swarm", "leave", "friends") == 2
+    told = capsys.readouterr().err
+    assert f"deletes  {file} (" in told
+    assert "keeps    key, checkpoints, store" in told
+    assert told.endswith("nobody is there to answer; give --yes\n")
+    assert file.exists()
+    answers = iter((False, True))
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    monkeypatch.setattr("typer.confirm", lambda _question: next(answers))
+    assert run(monkeypatch, "swarm", "leave", "friends") == 1
+    assert file.exists()
+    assert run(monkeypatch, "swarm", "leave", "friends") == 0
+    assert not file.exists()
+    capsys.readouterr()
+    assert run(monkeypatch, "swarm", "leave", "secrets", "--yes") == 0
+    said = capsys.readouterr()
+    assert "with the swarm's key: without another copy" in said.err
+    assert said.out == "left secrets\n"
+    assert not list((tmp_path / "swarms").iterdir())
+
+
+def test_leaving_says_that_a_node_still_runs_in_the_swarm(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SWARMNODE_HOME", str(tmp_path))
+    assert run(monkeypatch, "swarm", "new", "friends") == 0
+    left = load_swarm(tmp_path / "swarms", "friends")
+    for swarm_id, runs_in_it in ((left.swarm_id, True), (bytes(32), False)):
+        status = {"swarm": {"id": swarm_id.hex()}}
+        with node(tmp_path, status=status):
+            assert run(monkeypatch, "swarm", "leave", "friends") == 2
+        said = capsys.readouterr().err
+        assert ("A node runs in it, and stays in it until it ends." in said) == runs_in_it
 
 
 def test_a_private_swarms_file_without_its_key_is_refused(
