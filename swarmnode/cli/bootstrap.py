@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from swarmnode.cli.completion import swarm_names
 from swarmnode.cli.exits import Exit, Mistake
 from swarmnode.cli.loading import load
 from swarmnode.cli.options import Announce, Assignments, Config, Lan, Listen
@@ -15,7 +16,11 @@ from swarmnode.cli.options import Announce, Assignments, Config, Lan, Listen
 def bootstrap(
     swarm: Annotated[
         str | None,
-        typer.Argument(metavar="[SWARM]", help="A swarm that was joined, or a swarm file."),
+        typer.Argument(
+            metavar="[SWARM]",
+            help="A swarm that was joined, or a swarm file.",
+            autocompletion=swarm_names,
+        ),
     ] = None,
     listen: Listen = None,
     announce: Announce = None,

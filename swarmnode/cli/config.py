@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from swarmnode.cli.exits import Exit, Mistake
+from swarmnode.cli.groups import LightGroup
 from swarmnode.cli.options import Assignments, Config
 from swarmnode.cli.running import this_home
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from swarmnode.observe.disk import Place
 
 config = typer.Typer(
+    cls=LightGroup,
+    add_completion=False,
     help="Show and check settings, and where a node keeps what.",
     invoke_without_command=True,
     rich_markup_mode=None,

@@ -6,8 +6,11 @@ import typer
 
 from swarmnode.cli.export_model import export_model
 from swarmnode.cli.export_rollouts import export_rollouts
+from swarmnode.cli.groups import LightGroup
 
 export = typer.Typer(
+    cls=LightGroup,
+    add_completion=False,
     help="Write a model, or rollouts, for other programs.",
     invoke_without_command=True,
     rich_markup_mode=None,

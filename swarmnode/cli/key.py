@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from swarmnode.cli.exits import Exit, Mistake
+from swarmnode.cli.groups import LightGroup
 from swarmnode.home import Home, HomeError
 from swarmnode.keys import (
     KeyFileError,
@@ -24,6 +25,8 @@ from swarmnode.keys import (
 )
 
 key = typer.Typer(
+    cls=LightGroup,
+    add_completion=False,
     help="Show, copy or change the identity that this home publishes with.",
     invoke_without_command=True,
     rich_markup_mode=None,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from swarmnode.cli.exits import Exit, Mistake
+from swarmnode.cli.groups import LightGroup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +30,8 @@ LINE_EVERY_SECONDS = 5.0
 REPORT = "figures.json"
 
 reward_model = typer.Typer(
+    cls=LightGroup,
+    add_completion=False,
     help="Train a model that judges answers.",
     invoke_without_command=True,
     rich_markup_mode=None,

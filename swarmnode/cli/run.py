@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from swarmnode.cli.completion import swarm_names
 from swarmnode.cli.exits import Exit, Mistake
 from swarmnode.cli.loading import load
 from swarmnode.cli.options import Announce, Assignments, Config, Lan, Listen, MixText, Tasks
@@ -30,6 +31,7 @@ def run(
         typer.Argument(
             metavar="[SWARM|ADDRESS]",
             help="A swarm that was joined, a swarm file, or the address of any peer.",
+            autocompletion=swarm_names,
         ),
     ] = None,
     solo: Annotated[bool, typer.Option("--solo", help="Train alone, without a network.")] = False,

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from swarmnode.cli.completion import swarm_names
 from swarmnode.cli.exits import Exit, Mistake
+from swarmnode.cli.groups import LightGroup
 from swarmnode.cli.loading import check_tasks, load
 from swarmnode.cli.options import Tasks
 
@@ -17,7 +19,11 @@ if TYPE_CHECKING:
     from swarmnode.swarm_files import SwarmFile
 
 swarm = typer.Typer(
-    help="Make, join, leave and list swarms.", invoke_without_command=True, rich_markup_mode=None
+    cls=LightGroup,
+    add_completion=False,
+    help="Make, join, leave and list swarms.",
+    invoke_without_command=True,
+    rich_markup_mode=None,
 )
 
 
@@ -93,7 +99,9 @@ def join(file: Annotated[Path, typer.Argument(help="A swarm file.")]) -> None:
 
 @swarm.command()
 def leave(
-    name: Annotated[str, typer.Argument(help="As `swarm list` shows it.")],
+    name: Annotated[
+        str, typer.Argument(help="As `swarm list` shows it.", autocompletion=swarm_names)
+    ],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Forget a swarm: say what is deleted and what stays, ask, and delete its file."""
