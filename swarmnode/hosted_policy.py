@@ -159,6 +159,7 @@ class HostedPolicy:
                 "warm_start_seconds": self._seconds,
             },
             "dtype": str(self._policy.dtype)[6:],
+            "device": str(self._policy.device),
             "judging_parameters": self._paying.parameters,
         }
 

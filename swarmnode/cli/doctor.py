@@ -6,11 +6,12 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from swarmnode.cli.exits import Exit
+from swarmnode.cli.exits import Exit, Mistake
 from swarmnode.cli.loading import load
 from swarmnode.cli.options import Assignments, Config
 from swarmnode.cli.running import this_home
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from swarmnode.doctor import Check
     from swarmnode.home import Home
     from swarmnode.observe.status import StatusDocument
+    from swarmnode.process import Child
 
 
 def doctor(
@@ -38,6 +40,24 @@ def doctor(
         bool,
         typer.Option("--quick", help="Only whether the node runs and is well: a health check."),
     ] = False,
+    train: Annotated[
+        bool,
+        typer.Option(
+            "--train/--no-train",
+            help="Load a small model and take a training step with it; not beside a running node.",
+        ),
+    ] = True,
+    load_model: Annotated[
+        bool,
+        typer.Option("--load", help="Take that step with --model itself, which may be downloaded."),
+    ] = False,
+    bundle: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.tar.gz",
+            help="Also write findings, settings, status and logs for others, without secrets.",
+        ),
+    ] = None,
     assignment: Assignments = None,
     config: Config = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
@@ -46,23 +66,83 @@ def doctor(
 
     Exit code 1 when something failed; warnings alone leave it at 0.
     """
-    from swarmnode.doctor import checks, examine, running_checks
+    from swarmnode.doctor import running_checks
 
+    if load_model and not model:
+        raise Mistake("--load is for --model: say which model is to be loaded")
     settings = load(config, assignment or [], {"policy.model": model} if model else {})
-    home, network = this_home(), settings.network
+    home = this_home()
     status, found = _running(home)
     if quick:
-        return _end(found or running_checks(status), as_json=as_json)
-    addresses, unreadable = _known_swarms(home)
-    found += unreadable
-    addresses = list(dict.fromkeys([*network.bootstrap, *(bootstrap or []), *addresses]))
-    facts = examine(home, network.listen, addresses, status, transport=network.transport)
-    found = [*checks(facts), *found]
-    if net:
-        found += _exposure(status)
-    if model:
-        found.append(_model(settings))
+        found = found or running_checks(status)
+    else:
+        found += _everything(
+            settings, home, status, bootstrap or (), net=net, model=bool(model),
+            training=load_model or (train and status is None), load_model=load_model,
+        )  # fmt: skip
+    if bundle is not None:
+        _write(bundle, home, settings, found, status)
     _end(found, as_json=as_json)
+
+
+def _everything(
+    settings: Settings,
+    home: Home,
+    status: StatusDocument | None,
+    bootstrap: Sequence[str],
+    *,
+    net: bool,
+    model: bool,
+    training: bool,
+    load_model: bool,
+) -> list[Check]:
+    """All checks, those that take time at once."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from swarmnode.doctor import checks, examine
+
+    network = settings.network
+    addresses, found = _known_swarms(home)
+    addresses = list(dict.fromkeys([*network.bootstrap, *bootstrap, *addresses]))
+    with ThreadPoolExecutor(thread_name_prefix="doctor") as pool:
+        facts = pool.submit(
+            examine, home, network.listen, addresses, status, transport=network.transport
+        )
+        exposed = pool.submit(_exposure, status) if net else None
+        # Here: a child ends with the thread that has started it.
+        tried = _tried(settings, model=model, training=training, load_model=load_model)
+        found = [*checks(facts.result()), *_trackers(settings), *found]
+        return found + (exposed.result() if exposed else []) + tried
+
+
+def _trackers(settings: Settings) -> list[Check]:
+    from swarmnode.doctor import Check, Result
+    from swarmnode.trackers.installed import missing_tracker
+
+    if problem := missing_tracker(settings.metrics.trackers):
+        found, _, fix = problem.partition("; ")
+        return [Check("trackers", Result.FAILED, found, fix)]
+    return []
+
+
+def _write(
+    file: Path,
+    home: Home,
+    settings: Settings,
+    found: Sequence[Check],
+    status: StatusDocument | None,
+) -> None:
+    from swarmnode.doctor import write_bundle
+
+    told = None if status is None else status.as_json()
+    try:
+        write_bundle(file, home, settings, found, told, os.environ)
+    except OSError as error:
+        raise Mistake(f"{file} cannot be written: {error.strerror}", Exit.CONFIG) from error
+    sys.stderr.write(
+        f"{file} has findings, settings, status and logs, without keys, secrets, addresses and "
+        "names of users; look into it before you send it\n"
+    )
 
 
 def _end(found: Sequence[Check], *, as_json: bool) -> None:
@@ -108,26 +188,42 @@ def _exposure(status: StatusDocument | None) -> list[Check]:
         return [Check("open-to-others", Result.WARNING, str(error), fix)]
 
 
-def _model(settings: Settings) -> Check:
-    """Whether the model can be had and fits; its weights are not read."""
+def _tried(settings: Settings, *, model: bool, training: bool, load_model: bool) -> list[Check]:
+    """What a policy host says of the model, and of a step; it is started where it has to be."""
     import asyncio
 
     from swarmnode.children import policy_child
+    from swarmnode.doctor import Result, small, training_checks
+
+    found: list[Check] = []
+    if not model and not training:
+        return found
+    host = policy_child(dict(os.environ), "policy host", settings.policy.host_threads)
+    host.start()
+    try:
+        if model:
+            found.append(asyncio.run(_model(settings, host)))
+        fits = all(each.result is not Result.FAILED for each in found)
+        if training and fits:
+            chosen = settings if load_model else small(settings)
+            found += asyncio.run(training_checks(chosen, host))
+    finally:
+        host.close_now()
+    return found
+
+
+async def _model(settings: Settings, host: Child) -> Check:
+    """Whether the model can be had and fits; its weights are not read."""
     from swarmnode.doctor import Check, Result, model_check
     from swarmnode.observe.words import plain
     from swarmnode.outfit import preflight
     from swarmnode.process import ChildError
 
-    host = policy_child(dict(os.environ), "policy host")
-    host.start()
     try:
-        needs = asyncio.run(preflight(settings, host))
+        return model_check(settings.policy.model, await preflight(settings, host))
     except ChildError as error:
         fix = "docs/models.md says which models can be had and what memory they take."
         return Check("model", Result.FAILED, plain(str(error)), fix)
-    finally:
-        host.close_now()
-    return model_check(settings.policy.model, needs)
 
 
 def _known_swarms(home: Home) -> tuple[list[str], list[Check]]:

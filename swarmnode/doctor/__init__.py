@@ -4,10 +4,13 @@
 running node is passed in.
 """
 
+from swarmnode.doctor.bundle import write_bundle
 from swarmnode.doctor.checks import Check, Result, checks, healthy, running_checks
-from swarmnode.doctor.examine import Dialled, MachineFacts, examine
+from swarmnode.doctor.dialling import Dialled
+from swarmnode.doctor.examine import MachineFacts, examine
 from swarmnode.doctor.exposure import Exposure, exposure_checks, exposure_of
 from swarmnode.doctor.model import model_check
+from swarmnode.doctor.training import small, training_checks
 
 __all__ = [
     "Check",
@@ -22,4 +25,7 @@ __all__ = [
     "healthy",
     "model_check",
     "running_checks",
+    "small",
+    "training_checks",
+    "write_bundle",
 ]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from time import gmtime, strftime
 
-from swarmnode.doctor.examine import MachineFacts
-from swarmnode.observe.network_warnings import CLOCK_SECONDS
+from swarmnode.doctor.examine import RELEASED, MachineFacts
+from swarmnode.observe.network_warnings import CLOCK_SECONDS, SET_CLOCK
 from swarmnode.observe.node_warnings import LOW_DISK_BYTES, NO_DISK_BYTES
 from swarmnode.observe.status import StatusDocument
 from swarmnode.observe.words import plain, reach_in_words, size_of
@@ -205,7 +206,7 @@ def _bootstrap(facts: MachineFacts) -> list[Check]:
             "dials it for ever.",
         )
         if each.error
-        else _ok("bootstrap", f"{plain(each.address)} answers")
+        else _ok("bootstrap", f"{plain(each.address)}: a peer answers")
         for each in facts.bootstrap
     ]
 
@@ -220,8 +221,23 @@ def running_checks(status: StatusDocument | None) -> list[Check]:
 
 def _running(facts: MachineFacts) -> list[Check]:
     if facts.status is None:
-        return [_ok("node", "none is running with this home")]
+        told = "a running node finds out whether others can dial it"
+        return [_ok("node", "none is running with this home"), _ok("reach", told)]
     return running_checks(facts.status)
+
+
+def _own_clock(facts: MachineFacts) -> list[Check]:
+    """Without a node to compare it with peers' clocks."""
+    if facts.status is not None:
+        return []
+    if facts.now < RELEASED:
+        found = f"it says {strftime('%Y-%m-%d', gmtime(facts.now))}, which is past"
+        return [_failed("clock", found, SET_CLOCK)]
+    if facts.clock_kept is False:
+        found = "nothing keeps it by network time; peers drop what is two minutes off"
+        return [_poor("clock", found, SET_CLOCK)]
+    kept = "kept by network time" if facts.clock_kept else "this system does not tell what keeps it"
+    return [_ok("clock", kept)]
 
 
 def _reach(status: StatusDocument) -> list[Check]:
@@ -271,5 +287,6 @@ _CHECKS: tuple[Callable[[MachineFacts], list[Check]], ...] = (
     _open_files,
     _ports,
     _bootstrap,
+    _own_clock,
     _running,
 )

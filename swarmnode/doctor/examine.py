@@ -7,16 +7,14 @@ downloads nothing.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib.metadata
 import os
-import re
 import resource
 import shutil
-import socket
 import stat
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,6 +22,7 @@ from pathlib import Path
 
 import psutil
 
+from swarmnode.doctor.dialling import DIAL_SECONDS, Dialled, dialled, not_free
 from swarmnode.home import Home
 from swarmnode.network.choice import Choice, NoLibrary, chosen_library
 from swarmnode.network.p2pd_binary import find_p2pd, problem_of
@@ -31,17 +30,10 @@ from swarmnode.observe.status import StatusDocument
 from swarmnode.rewards import sandbox
 from swarmnode.rewards.sandbox import Confinement
 
-DIAL_SECONDS = 3.0
-
-_MULTIADDR = re.compile(r"/(?P<kind>ip4|ip6|dns|dns4|dns6)/(?P<host>[^/]+)/tcp/(?P<port>\d{1,5})")
-
-
-@dataclass(frozen=True, slots=True)
-class Dialled:
-    """An attempt to open a TCP connection; `error` is "" when it succeeded."""
-
-    address: str
-    error: str
+RELEASED = 1_793_000_000.0
+"""A moment in October 2026: no clock that goes right is behind it."""
+_NOT_KEPT = 0x0040
+"""STA_UNSYNC of adjtimex(2)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +69,10 @@ class MachineFacts:
     """What holds the scorer, apart from resource limits."""
     status: StatusDocument | None
     """Of the running node, if one runs."""
+    clock_kept: bool | None = None
+    """Whether something keeps the clock by network time; None where the system does not tell."""
+    now: float = RELEASED
+    """Seconds since 1970, by this machine."""
 
 
 def examine(
@@ -99,7 +95,7 @@ def examine(
         p2pd_problem=problem_of(p2pd),
         p2pd_executable=p2pd is not None and os.access(p2pd, os.X_OK),
         # A running node holds its ports itself.
-        listen=() if status else tuple(Dialled(each, _not_free(each)) for each in listen),
+        listen=() if status else tuple(Dialled(each, not_free(each)) for each in listen),
         home=home.path,
         home_problem=_home_problem(home.path),
         home_mode=_mode(home.path),
@@ -107,9 +103,11 @@ def examine(
         disk_free_bytes=shutil.disk_usage(_existing(home.path)).free,
         memory_available_bytes=psutil.virtual_memory().available,
         descriptors=_descriptors(),
-        bootstrap=_dialled(bootstrap, dial_seconds),
+        bootstrap=dialled(bootstrap, dial_seconds),
         sandbox=sandbox.confinement(),
         status=status,
+        clock_kept=clock_kept(),
+        now=time.time(),
     )
 
 
@@ -161,58 +159,25 @@ def _descriptors() -> int:
     return sys.maxsize if soft == resource.RLIM_INFINITY else soft
 
 
-def _parsed(address: str) -> tuple[str, str, int] | None:
-    """Kind, host and port of a multiaddr that begins with a TCP address."""
-    match = _MULTIADDR.match(address)
-    return (match["kind"], match["host"], int(match["port"])) if match else None
+class _Timex(ctypes.Structure):
+    """The beginning of the kernel's struct timex, with room for the rest."""
+
+    _fields_ = (
+        ("modes", ctypes.c_uint),
+        ("offset", ctypes.c_long),
+        ("frequency", ctypes.c_long),
+        ("largest_error", ctypes.c_long),
+        ("estimated_error", ctypes.c_long),
+        ("status", ctypes.c_int),
+        ("rest", ctypes.c_char * 256),
+    )
 
 
-def _not_free(address: str) -> str:
-    """Why one cannot listen on the address; "" if one can."""
-    parsed = _parsed(address)
-    if parsed is None or parsed[2] == 0:
-        return ""  # Any free port; and what is not TCP is tested by the network process alone.
-    kind, host, port = parsed
-    family = socket.AF_INET6 if kind.endswith("6") else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        # Connections of an earlier node that are still closing are no obstacle.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except (OSError, OverflowError) as error:
-            return getattr(error, "strerror", None) or str(error)
-    return ""
-
-
-def _dialled(addresses: Sequence[str], seconds: float) -> tuple[Dialled, ...]:
-    """Dial all at once. A name may take longer to resolve: such a thread is left behind."""
-    errors = {each: f"no answer within {seconds:.0f} s" for each in addresses}
-
-    def dial(address: str) -> None:
-        errors[address] = _undiallable(address, seconds)
-
-    threads = [
-        threading.Thread(target=dial, args=(each,), name=f"dial-{each}", daemon=True)
-        for each in addresses
-    ]
-    for thread in threads:
-        thread.start()
-    deadline = time.monotonic() + seconds + 0.5
-    for thread in threads:
-        thread.join(max(0.0, deadline - time.monotonic()))
-    return tuple(Dialled(each, errors[each]) for each in addresses)
-
-
-def _undiallable(address: str, seconds: float) -> str:
-    """Why no TCP connection can be opened; "" if one can."""
-    parsed = _parsed(address)
-    if parsed is None:
-        return "no TCP address, so that it was not tested"
-    _kind, host, port = parsed
-    try:
-        socket.create_connection((host, port), timeout=seconds).close()
-    except TimeoutError:
-        return f"no answer within {seconds:.0f} s"
-    except (OSError, OverflowError, UnicodeError) as error:
-        return getattr(error, "strerror", None) or str(error)
-    return ""
+def clock_kept() -> bool | None:
+    """Whether the kernel was told that the clock follows a reference; None outside Linux."""
+    if sys.platform != "linux":
+        return None
+    told = _Timex()
+    if ctypes.CDLL(None).adjtimex(ctypes.byref(told)) < 0:
+        return None
+    return not told.status & _NOT_KEPT

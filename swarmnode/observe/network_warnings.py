@@ -10,6 +10,9 @@ DOWN_SECONDS = 120.0
 QUIET_SECONDS = 300.0
 """Without an acknowledgement or an external group for so long, or for two rounds if these take
 longer, something is wrong."""
+SET_CLOCK = (
+    "Set the clock, best by network time: `timedatectl set-ntp true`, or the system settings."
+)
 CLOCK_SECONDS = 10.0
 
 
@@ -170,7 +173,7 @@ NETWORK_WARNABLES: tuple[Warnable, ...] = (
         "This machine's clock is wrong",
         lambda f: abs(f.clock_offset_seconds or 0.0) >= f.clock_skew_seconds,
         lambda f: _clock(f) + ", so that peers drop what this node publishes.",
-        "Set the clock, best by network time: `timedatectl set-ntp true`, or the system settings.",
+        SET_CLOCK,
         "the clock differs from the peers' by more than they accept",
     ),
     Warnable(
@@ -179,7 +182,7 @@ NETWORK_WARNABLES: tuple[Warnable, ...] = (
         "This machine's clock is off",
         lambda f: abs(f.clock_offset_seconds or 0.0) >= CLOCK_SECONDS,
         lambda f: _clock(f) + ".",
-        "Set the clock, best by network time: `timedatectl set-ntp true`, or the system settings.",
+        SET_CLOCK,
         f"the clock differs from the peers' by {lasting(CLOCK_SECONDS)} or more",
         ("clock-far-off",),
     ),

@@ -99,6 +99,8 @@ class RemotePolicy:
         self.info = PolicyInfo("", 0, b"")
         self.dtype = ""
         """What the host computes in, by the setting's name for it."""
+        self.device = ""
+        """Where, as torch names it."""
 
     @property
     def lost(self) -> bool:
@@ -111,7 +113,7 @@ class RemotePolicy:
             "create", order.payload(self._number), creating(order.policy, order.channels)
         )
         self.info = PolicyInfo(made["name"], 0, made["tokenizer_fingerprint"])
-        self.dtype = made["dtype"]
+        self.dtype, self.device = made["dtype"], made["device"]
         figures: Mapping[str, float] = made["figures"]
         self._patience = Patience.of(
             figures["parameters"],

@@ -127,7 +127,7 @@ def test_what_p2pd_was_told_is_read_from_its_command_line(tmp_path: Path) -> Non
 def asked_of_the_doctor(home: Home) -> dict[str, dict[str, str]]:
     """Its findings by name."""
     done = subprocess.run(
-        [sys.executable, "-m", "swarmnode", "doctor", "--net", "--json"],
+        [sys.executable, "-m", "swarmnode", "doctor", "--net", "--json", "--no-train"],
         env={**os.environ, HOME_VARIABLE: str(home.path)},
         capture_output=True,
         text=True,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,8 @@ from swarmnode.doctor import (
     model_check,
     running_checks,
 )
+from swarmnode.doctor.dialling import GREETING
+from swarmnode.doctor.examine import RELEASED
 from swarmnode.home import Home
 from swarmnode.observe.facts import Facts
 from swarmnode.observe.health import warnings
@@ -134,6 +138,8 @@ def test_a_good_machine_passes_every_check() -> None:
             {"bootstrap": (Dialled("/ip4/192.0.2.7/tcp/4001", "Connection refused"),)},
             "bootstrap", Result.FAILED, "firewall",
         ),
+        ({"now": RELEASED - 1e6}, "clock", Result.FAILED, "timedatectl"),
+        ({"clock_kept": False}, "clock", Result.WARNING, "timedatectl"),
     ],
 )  # fmt: skip
 def test_what_is_wanting_is_found_with_its_fix(
@@ -213,20 +219,47 @@ def test_a_home_that_cannot_be_is_found_out(tmp_path: Path) -> None:
     assert examine(Home(Path("/proc/swarmnode")), [], [], None).home_mode is None
 
 
+@contextmanager
+def greeting(text: bytes) -> Iterator[socket.socket]:
+    """A server that says this to whoever comes, and hangs up."""
+
+    def serve(listening: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = listening.accept()
+            except OSError:
+                return
+            with connection:
+                connection.sendall(text)
+                connection.recv(64)
+
+    listening = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=serve, args=(listening,), daemon=True)
+    thread.start()
+    try:
+        yield listening
+    finally:
+        listening.shutdown(socket.SHUT_RDWR)
+        listening.close()
+        thread.join(10)
+
+
 def test_ports_and_bootstrap_peers_are_tried() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+    with greeting(GREETING) as listening, greeting(b"HTTP/1.1 400 Bad Request") as other:
         taken = f"/ip4/127.0.0.1/tcp/{listening.getsockname()[1]}"
+        web = f"/ip4/127.0.0.1/tcp/{other.getsockname()[1]}"
         with socket.socket() as unused:
             unused.bind(("127.0.0.1", 0))
             closed = f"/ip4/127.0.0.1/tcp/{unused.getsockname()[1]}/p2p/12D3KooWX"
         facts = examine(
             Home(Path("/nowhere")),
             [taken, "/ip4/127.0.0.1/tcp/0", closed],
-            [f"{taken}/p2p/12D3KooWX", closed, "hello", "/ip4/127.0.0.1/tcp/99999"],
+            [f"{taken}/p2p/12D3KooWX", closed, "hello", "/ip4/127.0.0.1/tcp/99999", web],
             None,
         )
     assert [bool(each.error) for each in facts.listen] == [True, False, False]
-    assert [bool(each.error) for each in facts.bootstrap] == [False, True, True, True]
+    assert [bool(each.error) for each in facts.bootstrap] == [False, True, True, True, True]
+    assert "no libp2p peer" in facts.bootstrap[4].error
     assert "refused" in facts.bootstrap[1].error
 
 
