@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import structlog
 import uvloop
@@ -28,6 +29,7 @@ from swarmnode.observe import status as shown
 from swarmnode.observe.disk import occupied
 from swarmnode.observe.facts import Facts
 from swarmnode.observe.health import warnings
+from swarmnode.observe.health_log import HealthLog
 from swarmnode.observe.machine import MachineStatus, ProcessStatus
 from swarmnode.observe.network_status import NetworkStatus
 from swarmnode.observe.tracking import Lasting
@@ -83,8 +85,10 @@ async def _live(
             raise BootstrapError(why)
         manager = ServiceManager(os.environ)
         told: tuple[str, ...] = ()
+        health_log, state, started = HealthLog(), Lasting(), clock.now()
         while not stopping.asked:
-            health = await transport.health()
+            health, now = await transport.health(), clock.now()
+            health_log.heard(warnings(_facts(health, state, now, started)), now)
             addresses = tuple(health.get("addresses") or ())
             manager.tell("running" if addresses else "starting", " ".join(addresses))
             if addresses and addresses != told:
@@ -96,6 +100,12 @@ async def _live(
         manager.tell("stopping", "")
 
 
+def _facts(health: Mapping[str, Any], state: Lasting, now: float, started: float) -> Facts:
+    """What a peer that neither trains nor publishes can complain of."""
+    network = NetworkStatus.of(health, state.seconds(health["state"], now))
+    return network.told_in(Facts(wants_external=False, shares=False, uptime_seconds=now - started))
+
+
 def _documents(
     transport: RemoteTransport, home: Home, identity: Identity, swarm: SwarmFile, clock: SystemClock
 ) -> Documents:
@@ -103,10 +113,7 @@ def _documents(
 
     async def status() -> object:
         now, health = clock.now(), await transport.health()
-        network = NetworkStatus.of(health, state.seconds(health["state"], now))
-        facts = network.told_in(
-            Facts(wants_external=False, shares=False, uptime_seconds=now - started)
-        )
+        facts = _facts(health, state, now, started)
         return shown.StatusDocument(
             role="bootstrap",
             version=__version__,
@@ -120,7 +127,7 @@ def _documents(
             swarm=shown.SwarmStatus(
                 id=swarm.swarm_id.hex(), name=swarm.rules.name, private=swarm.private
             ),
-            network=network,
+            network=NetworkStatus.of(health, facts.network_state_seconds),
             processes=(ProcessStatus.of("daemon", os.getpid(), 0),),
             machine=MachineStatus.of(home.path),
             home_bytes=occupied(home.path),

@@ -23,6 +23,8 @@ from swarmnode.memories import Memories
 from swarmnode.network.remote import RemoteTransport
 from swarmnode.network.transport import Transport
 from swarmnode.node import build_node
+from swarmnode.observe.health import warnings
+from swarmnode.observe.health_log import HealthLog
 from swarmnode.observe.samples import Samples
 from swarmnode.origin import kept, round_of, scheduler_of
 from swarmnode.outfit import Plan, surroundings_of
@@ -85,6 +87,7 @@ class Life:
         """The last round whose policy is on disk."""
         self._samples = Samples(plan.settings.daemon.sample_seconds)
         self._rollouts = RolloutRecorder(store, lambda: vitals.round_number)
+        self._health_log = HealthLog()
         self._verdicts: set[asyncio.Task[None]] = set()
 
     async def begin(self, scorer: Scorer, policy: RemotePolicy) -> None:
@@ -184,7 +187,7 @@ class Life:
             now = self._clock.now()
             self._vitals.heard(await self._transport.health(), now)
             # What happened in the last hour is counted from what was looked at.
-            self._vitals.facts(now)
+            self._health_log.heard(warnings(self._vitals.facts(now)), now)
             await self._clock.sleep(HEALTH_SECONDS)
 
     async def _rounds(self, stopping: Stopping) -> None:

@@ -43,7 +43,9 @@ HEALTH_HEAD = """# Health warnings
 
 What a running node can complain of. `swarmnode status` shows what applies at the moment, with
 figures and what to do; `swarmnode status --json` has it under `warnings`, with the codes below,
-which stay the same from version to version. Nothing is remembered: a warning goes with its cause.
+which stay the same from version to version. The dashboard and the log say the same in the same
+words, the log when a warning begins and when it is over; Prometheus has `swarmnode_warning` with
+code and severity, 1 while it applies. Nothing is remembered: a warning goes with its cause.
 Of a cause and its consequence only the cause is shown.
 
 This page is made from the code by `make docs`.

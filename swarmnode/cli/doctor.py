@@ -217,11 +217,12 @@ async def _model(settings: Settings, host: Child) -> Check:
     from swarmnode.doctor import Check, Result, model_check
     from swarmnode.observe.words import plain
     from swarmnode.outfit import preflight
+    from swarmnode.policy.names import UnknownModel
     from swarmnode.process import ChildError
 
     try:
         return model_check(settings.policy.model, await preflight(settings, host))
-    except ChildError as error:
+    except (ChildError, UnknownModel) as error:
         fix = "docs/models.md says which models can be had and what memory they take."
         return Check("model", Result.FAILED, plain(str(error)), fix)
 

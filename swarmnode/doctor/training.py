@@ -15,8 +15,9 @@ from swarmnode.config.policy import PolicySettings, WarmStartSettings
 from swarmnode.config.settings import Settings
 from swarmnode.doctor.checks import Check, Result
 from swarmnode.policy.client import REAL_TIME, RemotePolicy
+from swarmnode.policy.names import UnknownModel
 from swarmnode.policy.order import PolicyOrder
-from swarmnode.process import ChildError, ChildRefused, Host
+from swarmnode.process import ChildError, Host
 from swarmnode.types import Question, Scored
 
 COMPLETIONS = 4
@@ -52,7 +53,7 @@ async def training_checks(settings: Settings, host: Host) -> list[Check]:
     name = settings.policy.model
     try:
         figures = await policy.create(_order(settings))
-    except ChildError as error:
+    except (ChildError, UnknownModel) as error:
         return [Check("model-load", Result.FAILED, f"{name}: {_line(error)}", _LOAD)]
     seconds = time.monotonic() - began
     loaded = (
@@ -99,6 +100,5 @@ def _order(settings: Settings) -> PolicyOrder:
     )
 
 
-def _line(error: ChildError) -> str:
-    text = str(error)
-    return text if isinstance(error, ChildRefused) else text.partition("\n")[0]
+def _line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
