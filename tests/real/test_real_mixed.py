@@ -135,11 +135,14 @@ def test_it_goes_on_when_the_bootstrap_peer_dies(mixed: Mixed) -> None:
     )
 
 
-def test_a_network_process_on_libp2p_that_is_killed_is_back_in_time(mixed: Mixed) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+def test_a_network_process_on_libp2p_that_is_gone_is_back_in_time(
+    mixed: Mixed, number: signal.Signals
+) -> None:
     node = mixed.libp2p[0]
     network = process_of(node, "network")
     assert network is not None
-    os.kill(network, signal.SIGKILL)
+    os.kill(network, number)
     begun = time.monotonic()
 
     def back() -> StatusDocument | None:
@@ -148,7 +151,7 @@ def test_a_network_process_on_libp2p_that_is_killed_is_back_in_time(mixed: Mixed
         return status if fresh and status and status.network.state == "connected" else None
 
     until(back, patience(BACK_SECONDS), "the network process is back in the swarm")
-    print(f"back {time.monotonic() - begun:.1f} s after it was killed")
+    print(f"back {time.monotonic() - begun:.1f} s after {number.name}")
     wait_for_others(node, time.time())
 
 

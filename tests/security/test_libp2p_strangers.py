@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import struct
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from swarmnode.doctor import exposure_of
 from swarmnode.network.incoming import REQUEST_SECONDS
 from tests.unit.libp2p_support import (
     Libp2pPeer,
@@ -266,6 +268,22 @@ def test_a_flood_of_connections_from_one_address_is_turned_away(tmp_path: Path) 
             finally:
                 for _, writer in opened:
                     writer.transport.abort()
+
+    run(scenario)
+
+
+def test_with_the_defaults_nothing_listens_beyond_this_machine(tmp_path: Path) -> None:
+    """M13, for a node without p2pd, whose sockets are the process's own."""
+
+    async def scenario() -> None:
+        async with guest() as on, peers(on, order(1, tmp_path)) as (one,):
+            closed = await asyncio.to_thread(exposure_of, os.getpid(), one.addresses)
+            assert (closed.listeners, closed.mapping, closed.asked) == ([], [], [])
+            everywhere = order(2, tmp_path, listen=("/ip4/0.0.0.0/tcp/0",))
+            async with peers(on, everywhere) as (two,):
+                told = await asyncio.to_thread(exposure_of, os.getpid(), two.addresses)
+                assert len(told.listeners) == 1
+                assert not told.mapping
 
     run(scenario)
 
