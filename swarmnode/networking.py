@@ -238,7 +238,7 @@ def _begin_log(arguments: list[str]) -> None:
         start_logging(folder, "network", terminal=sys.stderr)
 
 
-def _builder(library: str) -> BuildPeer:
+def builder(library: str) -> BuildPeer:
     """Imports the one library: both in one process is not possible, and takes a while each."""
     if library == "libp2p":
         from swarmnode.network.libp2p_peer import Libp2pPeer
@@ -254,7 +254,7 @@ def main(arguments: list[str]) -> None:
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the daemon's to act on
     _begin_log(arguments)
-    networking = Networking(Assembly(_builder(arguments[1]), SystemClock(), random.Random()))
+    networking = Networking(Assembly(builder(arguments[1]), SystemClock(), random.Random()))
     connection = inherited_socket(arguments)
     try:
         uvloop.run(serve(connection, networking, lambda: signal.alarm(END_SECONDS)))

@@ -1,10 +1,13 @@
 """`make bench NAME=network`: what a swarm costs, in bytes and CPU seconds a node and round.
 
 Each swarm is measured in a process and a private network namespace of its own: ours at 4, 8, 16 and
-32 nodes, ours with two publishers a shard, rl-swarm's layout at the same sizes, and ours at 1000 in
-virtual time with the delay that was measured. Needs the right to make a network namespace (root),
-some 65 minutes and 5 GB. `ARGUMENTS="swarmnode:32 rl-swarm:32"` measures these alone and keeps the
-others' figures; `ARGUMENTS=page` only makes the page of what docs/results/network.json holds.
+32 nodes; on py-libp2p, and half on it, at 4, 8 and 16; with two publishers a shard; rl-swarm's
+layout at the first sizes; ours at 1000 in virtual time with the delay that was measured; and gossip
+alone at rising rates, on either library and on both. Needs the right to make a network namespace
+(root), some two and a half hours and 5 GB. `ARGUMENTS="libp2p:8 gossip-mixed:8"` measures these
+alone and keeps the others' figures, `ARGUMENTS=libraries` those of py-libp2p and of gossip;
+`ARGUMENTS=try` shows a small swarm of each kind of these and keeps nothing; `ARGUMENTS=page` only
+makes the page of what docs/results/network.json holds.
 """
 
 from __future__ import annotations
@@ -26,17 +29,30 @@ from tests.benchmarks.network_rows import Layout, Row, as_json, from_json
 RESULTS = Path("docs") / "results"
 ROWS = RESULTS / "network.json"
 PAGE = RESULTS / "network.md"
-LAYOUTS: tuple[Layout, ...] = ("swarmnode", "crowded", "rl-swarm", "simulated")
+LAYOUTS: tuple[Layout, ...] = (
+    *("swarmnode", "libp2p", "mixed", "crowded", "rl-swarm", "simulated"),
+    *("gossip-hivemind", "gossip-libp2p", "gossip-mixed"),
+)
 SIZES = (4, 8, 16, 32)
 CALIBRATED_ON = ("swarmnode", 16)
 
 Case = tuple[Layout, int]
+
+LIBRARIES: tuple[Case, ...] = (
+    *(("libp2p", size) for size in (4, 8, 16)),
+    *(("mixed", size) for size in (4, 8, 16)),
+    *(("gossip-hivemind", size) for size in (4, 8, 16)),
+    *(("gossip-libp2p", size) for size in (4, 8, 16)),
+    *(("gossip-mixed", size) for size in (4, 8, 16)),
+)
+TRIED: tuple[Case, ...] = (("libp2p", 3), ("mixed", 3), ("gossip-libp2p", 3), ("gossip-mixed", 3))
 
 ALL: tuple[Case, ...] = (
     *(("swarmnode", size) for size in SIZES),
     ("crowded", 16),
     *(("rl-swarm", size) for size in SIZES),
     ("simulated", 1000),
+    *LIBRARIES,
 )
 
 
@@ -46,12 +62,15 @@ class Usage(Exception):
 
 def cases(arguments: Sequence[str]) -> Sequence[Case]:
     """The swarms that LAYOUT:NODES name, all of them for none. Raises Usage."""
+    if list(arguments) == ["libraries"]:
+        return LIBRARIES
     found: list[Case] = []
     for argument in arguments:
         name, _, size = argument.partition(":")
         layout = next((each for each in LAYOUTS if each == name), None)
         if layout is None or not size.isdecimal() or int(size) < 2:
-            raise Usage(f"expected {', '.join(LAYOUTS)} with :NODES, or page; got {argument!r}")
+            kinds = ", ".join(LAYOUTS)
+            raise Usage(f"expected {kinds} with :NODES, libraries, try or page; got {argument!r}")
         found.append((layout, int(size)))
     return found or ALL
 
@@ -72,15 +91,18 @@ def write_row(row: Row) -> None:
     write_atomically(ROWS, f"[\n{text}\n]\n")
 
 
-def measure(case: Case) -> Row:
-    """Measure one swarm; Raises NotAllowed, and Usage where its calibration is missing."""
+def measure(case: Case, *, tried: bool = False) -> Row:
+    """Measure one swarm; Raises NotAllowed, and Usage where its calibration is missing.
+
+    One that is only `tried` has short rounds, and low rates.
+    """
     layout, nodes = case
     if layout == "simulated":
         if CALIBRATED_ON not in (rows := read_rows()):
             raise Usage("simulated needs the figures of swarmnode:16")
         seconds = rows[CALIBRATED_ON].figures["fetch_p50"]
         return _alone(_simulated, nodes, seconds)
-    return _alone(_in_private_network, layout, nodes)
+    return _alone(_in_private_network, layout, nodes, tried)
 
 
 def _alone(work: Callable[..., Row], *arguments: object) -> Row:
@@ -93,16 +115,21 @@ def _alone(work: Callable[..., Row], *arguments: object) -> Row:
 # What brings hivemind is imported where it is used: the two layouts must not meet in a process.
 
 
-def _in_private_network(layout: Layout, nodes: int) -> Row:
+def _in_private_network(layout: Layout, nodes: int, tried: bool) -> Row:
     die_with_parent()
     enter_private_network()
     if layout == "rl-swarm":
         from tests.benchmarks import network_rl_swarm
 
         return network_rl_swarm.measure(nodes)
+    if layout in ("gossip-hivemind", "gossip-libp2p", "gossip-mixed"):
+        from tests.benchmarks import network_gossip
+
+        rates = network_gossip.RATES[1:2] if tried else network_gossip.RATES
+        return network_gossip.measure(layout, nodes, rates)
     from tests.benchmarks import network_swarm
 
-    return network_swarm.measure(nodes, crowded=layout == "crowded")
+    return network_swarm.measure(layout, nodes, tried=tried)
 
 
 def _simulated(nodes: int, fetch_seconds: float) -> Row:
@@ -121,6 +148,10 @@ def make_page() -> None:
 def main(arguments: Sequence[str]) -> int:
     """The command; returns its exit code: 2 for bad arguments, 3 without the right."""
     try:
+        if list(arguments) == ["try"]:
+            for case in TRIED:
+                print(json.dumps(as_json(measure(case, tried=True)), indent=2), flush=True)
+            return 0
         for case in [] if list(arguments) == ["page"] else cases(arguments):
             began = time.monotonic()
             print(f"{time.strftime('%H:%M:%S')}  {case[0]}, {case[1]} nodes", flush=True)

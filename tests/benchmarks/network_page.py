@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from tests.benchmarks.network_rows import Layout, Row
+from tests.benchmarks.network_cells import kb, kb_text, of_layout, times_of
+from tests.benchmarks.network_library_tables import gossip, libraries
+from tests.benchmarks.network_rows import Row
 from tests.benchmarks.sharing_markdown import UNKNOWN, decimal, table, whole
 
 ANNOUNCE_AND_DISCOVER_KB = 150.0
@@ -47,8 +49,8 @@ def render(rows: Sequence[Row]) -> dict[str, str]:
 
 def targets(rows: Sequence[Row]) -> str:
     """What was asked for, what was measured, and whether that is enough."""
-    ours = _of(rows, "swarmnode")
-    measured = [_kb(_announce_and_discover(row)) for row in ours]
+    ours = of_layout(rows, "swarmnode")
+    measured = [kb(_announce_and_discover(row)) for row in ours]
     shares = [_fetched_share(row) for row in ours]
     lines = [
         _judged(
@@ -90,16 +92,16 @@ def targets(rows: Sequence[Row]) -> str:
 def traffic(rows: Sequence[Row]) -> str:
     """Bytes by what was going on, each beyond the window before it."""
     lines = []
-    for row in _of(rows, "swarmnode"):
+    for row in of_layout(rows, "swarmnode"):
         idle, announce, discover = (row.bytes_in(each) for each in ("idle", "announce", "discover"))
         lines.append(
             [
                 str(row.nodes),
-                *map(_kb_text, (idle, announce - idle, discover - announce)),
-                f"**{_kb_text(discover)}**",
-                _kb_text(_fetch_wire(row)),
-                f"**{_kb_text(_everything(row))}**",
-                _kb_text(row.bytes_in("fetch")),
+                *map(kb_text, (idle, announce - idle, discover - announce)),
+                f"**{kb_text(discover)}**",
+                kb_text(_fetch_wire(row)),
+                f"**{kb_text(_everything(row))}**",
+                kb_text(row.bytes_in("fetch")),
                 whole(1e3 * row.python_in("fetch")),
                 whole(1e3 * row.p2pd_in("fetch")),
                 whole(row.figures["resident_mib"]),
@@ -112,14 +114,14 @@ def traffic(rows: Sequence[Row]) -> str:
 def compared(rows: Sequence[Row]) -> str:
     """rl-swarm's layout, and ours against it."""
     lines = []
-    for row in _of(rows, "rl-swarm"):
+    for row in of_layout(rows, "rl-swarm"):
         share = _share_of_rl_swarm(rows, row.nodes)
         lines.append(
             [
                 str(row.nodes),
-                _kb_text(row.bytes_in("publish")),
-                _kb_text(row.bytes_in("read")),
-                _kb_text(row.bytes_in("publish") + row.bytes_in("read")),
+                kb_text(row.bytes_in("publish")),
+                kb_text(row.bytes_in("read")),
+                kb_text(row.bytes_in("publish") + row.bytes_in("read")),
                 UNKNOWN if share is None else decimal(share, 2),
                 whole(1e3 * (row.python_in("publish") + row.python_in("read"))),
                 whole(1e3 * (row.p2pd_in("publish") + row.p2pd_in("read"))),
@@ -133,19 +135,19 @@ def compared(rows: Sequence[Row]) -> str:
 def fetches(rows: Sequence[Row]) -> str:
     """What was fetched for what was trained on, and how long it took."""
     lines = []
-    for row in _of(rows, "swarmnode"):
+    for row in of_layout(rows, "swarmnode"):
         figures = row.figures
         trained = figures["trained_bytes"]
         lines.append(
             [
                 str(row.nodes),
                 decimal(figures["trained_groups"], 2),
-                _kb_text(trained),
+                kb_text(trained),
                 decimal(figures["fetched_bytes"] / trained, 3),
                 decimal(_fetch_wire(row) / trained, 3),
                 whole(figures["failed_fetches"]),
-                *_times(figures, "fetch"),
-                *_times(figures, "to_pool"),
+                *times_of(figures, "fetch"),
+                *times_of(figures, "to_pool"),
                 whole(figures["restarts"]),
                 decimal(figures["load"], 1),
             ]
@@ -161,12 +163,12 @@ def crowded(rows: Sequence[Row]) -> str:
         [
             str(row.nodes),
             f"{whole(row.figures['level_min'])} to {whole(row.figures['level_max'])}",
-            _kb_text(_announce_and_discover(row)),
+            kb_text(_announce_and_discover(row)),
             f"{decimal(row.figures['authors_heard'], 1)} of {row.nodes - 1}",
             whole(row.figures["looks/stores"]),
             whole(row.figures["looks/stores_unacknowledged"]),
         ]
-        for row in _of(rows, "crowded")
+        for row in of_layout(rows, "crowded")
     ]
     head = ["N", "bits of prefix", "KB so far", "authors heard of by a node"]
     return table([*head, "records stored", "unacknowledged"], lines)
@@ -175,7 +177,7 @@ def crowded(rows: Sequence[Row]) -> str:
 def simulated(rows: Sequence[Row]) -> str:
     """Virtual time."""
     lines = []
-    for row in _of(rows, "simulated"):
+    for row in of_layout(rows, "simulated"):
         figures = row.figures
         lines.append(
             [
@@ -183,8 +185,8 @@ def simulated(rows: Sequence[Row]) -> str:
                 decimal(1e3 * figures["latency_seconds"], 1),
                 decimal(figures["trained_groups"], 2),
                 decimal(figures["fetched_bytes"] / figures["trained_bytes"], 3),
-                _kb_text(figures["fetched_bytes"]),
-                *_times(figures, "to_pool"),
+                kb_text(figures["fetched_bytes"]),
+                *times_of(figures, "to_pool"),
                 f"{100 * figures['publishers_read']:.0f} %",
                 decimal(figures["requests_mean"], 1),
                 decimal(figures["requests_busiest"], 1),
@@ -202,11 +204,9 @@ BLOCKS: Mapping[str, Callable[[Sequence[Row]], str]] = {
     "fetches": fetches,
     "crowded": crowded,
     "simulated": simulated,
+    "libraries": libraries,
+    "gossip": gossip,
 }
-
-
-def _of(rows: Sequence[Row], layout: Layout) -> list[Row]:
-    return sorted((row for row in rows if row.layout == layout), key=lambda row: row.nodes)
 
 
 def _judged(what: str, bound: str, measured: str, met: bool | None) -> list[str]:
@@ -232,24 +232,12 @@ def _fetched_share(row: Row) -> float:
 
 
 def _share_of_rl_swarm(rows: Sequence[Row], nodes: int) -> float | None:
-    ours = [row for row in _of(rows, "swarmnode") if row.nodes == nodes]
-    theirs = [row for row in _of(rows, "rl-swarm") if row.nodes == nodes]
+    ours = [row for row in of_layout(rows, "swarmnode") if row.nodes == nodes]
+    theirs = [row for row in of_layout(rows, "rl-swarm") if row.nodes == nodes]
     if not (ours and theirs):
         return None
     both = theirs[0].bytes_in("publish") + theirs[0].bytes_in("read")
     return _everything(ours[0]) / both
-
-
-def _kb(size: float) -> float:
-    return size / 1000
-
-
-def _kb_text(size: float) -> str:
-    return decimal(_kb(size), 1)
-
-
-def _times(figures: Mapping[str, float], name: str) -> list[str]:
-    return [whole(1e3 * figures[f"{name}_{at}"]) for at in ("p50", "p90")]
 
 
 def _load_mark(row: Row) -> str:

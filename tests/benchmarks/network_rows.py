@@ -9,8 +9,13 @@ from typing import Any, Literal
 
 from tests.benchmarks.network_namespace import Reading
 
-Layout = Literal["swarmnode", "crowded", "rl-swarm", "simulated"]
-"""Ours; ours with two publishers a shard; whole batches under one key; ours in virtual time."""
+LibraryLayout = Literal["swarmnode", "libp2p", "mixed"]
+"""Ours on hivemind, on py-libp2p, and half on either."""
+GossipLayout = Literal["gossip-hivemind", "gossip-libp2p", "gossip-mixed"]
+"""Announcements alone, by gossip, at several rates."""
+Layout = LibraryLayout | Literal["crowded", "rl-swarm", "simulated"] | GossipLayout
+"""Beside those: ours with two publishers a shard; whole batches under one key; ours in virtual
+time."""
 
 
 @dataclass(frozen=True, slots=True)

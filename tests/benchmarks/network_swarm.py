@@ -20,6 +20,7 @@ from typing import Any
 
 from swarmnode.clock import SystemClock
 from swarmnode.config.network import Network
+from swarmnode.network.choice import Library
 from swarmnode.network.order import NetworkOrder
 from swarmnode.network.remote import RemoteTransport
 from tests.benchmarks.network_made import (
@@ -30,7 +31,7 @@ from tests.benchmarks.network_made import (
     identity,
 )
 from tests.benchmarks.network_namespace import reading, resident_mib
-from tests.benchmarks.network_rows import Round, Row, between
+from tests.benchmarks.network_rows import Layout, Round, Row, between
 from tests.benchmarks.network_seen import Seen, fetch_figures, times
 
 CROWDED_MODULE = "tests.benchmarks.network_crowded"
@@ -64,13 +65,21 @@ WINDOWS = (
 CROWDED_WINDOWS = (Window("discover", 4, (Node.publish, Node.look), unseen=14),)
 """A node's estimate of the swarm's size needs some minutes to rise."""
 
+TRIED_WINDOWS = (Window("idle", 1), Window("fetch", 1, (Node.publish, Node.collect, Node.train)))
+
+
+def library_of(layout: Layout, number: int) -> Library:
+    """What a node runs on: of a mixed swarm every second one on py-libp2p, not the first."""
+    return "libp2p" if layout == "libp2p" or (layout == "mixed" and number % 2) else "hivemind"
+
 
 class Processes:
     """Nodes 0 to N - 1, each with its network process; the first is everybody's bootstrap peer."""
 
-    def __init__(self, count: int, folder: Path, module: str) -> None:
+    def __init__(self, count: int, folder: Path, layout: Layout) -> None:
         self._folder = folder
-        self._module = module
+        self._layout = layout
+        self._module = CROWDED_MODULE if layout == "crowded" else "swarmnode.networking"
         self.transports: list[RemoteTransport] = []
         self._count = count
 
@@ -80,8 +89,10 @@ class Processes:
         for first in range(1, self._count, STARTED_AT_ONCE):
             numbers = range(first, min(first + STARTED_AT_ONCE, self._count))
             await asyncio.gather(*(self._start(number, bootstrap) for number in numbers))
+        # Those without a DHT hear of others by announcements, of which there are none yet.
+        wanted = min(self._count - 1, 3) if self._layout in ("swarmnode", "crowded") else 1
         for _ in range(JOINED_SECONDS):
-            if min([each["peers"] for each in await self.health()]) >= min(self._count - 1, 3):
+            if min([each["peers"] for each in await self.health()]) >= wanted:
                 return
             await asyncio.sleep(1.0)
         raise RuntimeError(f"not all were connected after {JOINED_SECONDS} s")
@@ -97,6 +108,7 @@ class Processes:
             listen=("/ip4/127.0.0.1/tcp/0",),
             bootstrap=tuple(bootstrap),
             exempt_networks=Network().exempt_networks,
+            transport=library_of(self._layout, number),
         )
         transport = RemoteTransport(
             order, SystemClock(), on_saved_peers=lambda peers: None, module=self._module
@@ -143,15 +155,15 @@ async def _window(window: Window, nodes: Sequence[Node], processes: Processes) -
     return found
 
 
-async def _measure(count: int, crowded: bool, folder: Path) -> Row:
-    module = CROWDED_MODULE if crowded else "swarmnode.networking"
-    processes, clock = Processes(count, folder, module), SystemClock()
+async def _measure(layout: Layout, count: int, tried: bool, folder: Path) -> Row:
+    processes, clock, crowded = Processes(count, folder, layout), SystemClock(), layout == "crowded"
+    windows = TRIED_WINDOWS if tried else CROWDED_WINDOWS if crowded else WINDOWS
     rounds: dict[str, list[Round]] = {}
     try:
         await processes.start()
         await asyncio.sleep(SETTLE_SECONDS)
         nodes = [Node(number, each, clock) for number, each in enumerate(processes.transports)]
-        for window in CROWDED_WINDOWS if crowded else WINDOWS:
+        for window in windows:
             rounds[window.name] = await _window(window, nodes, processes)
             sent = [round(each.sent / 1000, 1) for each in rounds[window.name]]
             print(f"          {window.name}: KB a node and round {sent}", flush=True)
@@ -166,7 +178,7 @@ async def _measure(count: int, crowded: bool, folder: Path) -> Row:
     if crowded:
         levels = [float(each["level"]) for each in health]
         figures |= {"level_min": min(levels), "level_max": max(levels)}
-    return Row("crowded" if crowded else "swarmnode", count, ROUND_SECONDS, rounds, figures)
+    return Row(layout, count, ROUND_SECONDS, rounds, figures)
 
 
 async def _wire_share(nodes: Sequence[Node], processes: Processes) -> float:
@@ -204,8 +216,8 @@ def _summed(health: Sequence[Mapping[str, Any]], group: str, name: str) -> float
     return float(sum(each.get(group, {}).get(name, 0) for each in health))
 
 
-def measure(count: int, *, crowded: bool) -> Row:
+def measure(layout: Layout, count: int, *, tried: bool = False) -> Row:
     """Measure a swarm of `count` nodes in the network that this process is in."""
     # A p2pd that was killed may leave its folder a moment after us.
     with TemporaryDirectory(prefix="nb", ignore_cleanup_errors=True) as folder:
-        return asyncio.run(_measure(count, crowded, Path(folder)))
+        return asyncio.run(_measure(layout, count, tried, Path(folder)))

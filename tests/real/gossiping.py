@@ -1,8 +1,8 @@
-"""A node's network on py-libp2p alone, in a process of its own, for tests of gossip.
+"""A node's network in a process of its own, on either library, for tests and figures of gossip.
 
-`python -m tests.real.gossiping node NUMBER FOLDER [ADDRESS]` prints its address, then obeys lines:
-`publish COUNT PER_SECOND`, `peers`, `heard`, and `end`, after which it prints what it heard and how
-late its loop was.
+`python -m tests.real.gossiping node LIBRARY NUMBER FOLDER [ADDRESS]` prints its address, then obeys
+lines: `publish COUNT PER_SECOND`, `peers`, `heard`, and `report`, after which it prints what it
+heard and how late its loop was, both since it began to publish.
 `python -m tests.real.gossiping junk NUMBER SECONDS PER_SECOND ADDRESS` floods that node with
 messages of ever new publishers, each signed and none an announcement, and dials it anew when it is
 hung up on.
@@ -22,18 +22,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import uvloop
 
 from swarmnode.clock import SystemClock
 from swarmnode.network.belonging import Belonging
+from swarmnode.network.choice import Library
 from swarmnode.network.dialback import speaks_libp2p
 from swarmnode.network.doors import Doors
 from swarmnode.network.gossip import topic_of
-from swarmnode.network.libp2p_peer import Libp2pPeer
 from swarmnode.network.membership import Membership
 from swarmnode.network.peer import Peer
 from swarmnode.network.peer_order import PeerOrder
 from swarmnode.network.whereabouts import Whereabouts
+from swarmnode.networking import builder
 from swarmnode.prefixes import networks
 from tests.unit.network_made import (
     RULES,
@@ -50,14 +52,18 @@ TICK_SECONDS = 0.01
 class Listener:
     """A membership whose gossip is written down as it is heard."""
 
-    def __init__(self, number: int, folder: Path, bootstrap: tuple[str, ...]) -> None:
+    def __init__(
+        self, library: Library, number: int, folder: Path, bootstrap: tuple[str, ...]
+    ) -> None:
         self.key = private_key(number)
         clock = SystemClock()
         doors = Doors(clock, Whereabouts(networks(["127.0.0.0/8"])))
-        ordered = PeerOrder(self.key, SWARM, folder, bootstrap=bootstrap, doors=doors)
+        own = folder / str(number)
+        own.mkdir(mode=0o700)
+        ordered = PeerOrder(self.key, SWARM, own, bootstrap=bootstrap, doors=doors)
 
-        async def build(_server: bool) -> Peer:
-            return await Libp2pPeer.start(replace(ordered))
+        async def build(server: bool) -> Peer:
+            return await builder(library)(replace(ordered, client=not server))
 
         belonging = Belonging(
             private_key=self.key,
@@ -75,6 +81,7 @@ class Listener:
         self.heard: dict[str, float] = {}
         self.told: dict[str, float] = {}
         self.late: list[float] = []
+        self._cpu_before = 0.0
         hear = self.member.gossip.heard
 
         def written_down(origin: str, data: bytes) -> bool:
@@ -86,7 +93,10 @@ class Listener:
         self.member.gossip.heard = written_down  # type: ignore[method-assign]
 
     async def publish(self, count: int, per_second: float) -> None:
-        """So many announcements, at a rate."""
+        """So many announcements, at a rate; what was before is forgotten."""
+        self.late.clear()
+        self.told.clear()
+        self._cpu_before = cpu_seconds()
         begun = time.monotonic()
         for index in range(count):
             await asyncio.sleep(max(0.0, begun + index / per_second - time.monotonic()))
@@ -115,17 +125,23 @@ class Listener:
             "gossip": dict(member.gossip.counts),
             "turned_away": dict(member.doors.counts),
             "restarts": member.peer.restarts,
-            "cpu_seconds": time.process_time(),
+            "cpu_seconds": cpu_seconds() - self._cpu_before,
         }
+
+
+def cpu_seconds() -> float:
+    """Of this process, and of its p2pd."""
+    children = [each.cpu_times() for each in psutil.Process().children()]
+    return time.process_time() + float(sum(each.user + each.system for each in children))
 
 
 async def _line(reader: asyncio.StreamReader) -> list[str]:
     return (await reader.readline()).decode().split()
 
 
-async def live(number: int, folder: Path, bootstrap: tuple[str, ...]) -> None:
+async def live(library: Library, number: int, folder: Path, bootstrap: tuple[str, ...]) -> None:
     """Until told to end."""
-    listener = Listener(number, folder, bootstrap)
+    listener = Listener(library, number, folder, bootstrap)
     await listener.member.start()
     print(listener.member.peer.addresses[0], flush=True)
     running = [asyncio.ensure_future(work) for work in (listener.member.run(), listener.tick())]
@@ -136,16 +152,17 @@ async def live(number: int, folder: Path, bootstrap: tuple[str, ...]) -> None:
     while True:
         match await _line(reader):
             case ["publish", count, per_second]:
-                listener.late.clear()
                 await listener.publish(int(count), float(per_second))
                 print("published", flush=True)
             case ["peers"]:
                 print(len(listener.member.peer.connections), flush=True)
             case ["heard"]:
                 print(len(listener.heard), flush=True)
+            case ["report"]:
+                print(json.dumps(listener.report()), flush=True)
+                listener.heard.clear()
             case _:
                 break
-    print(json.dumps(listener.report()), flush=True)
     for task in running:
         task.cancel()
     await asyncio.gather(*running, return_exceptions=True)
@@ -207,8 +224,8 @@ async def flood(number: int, seconds: float, per_second: float, address: str) ->
 def main(arguments: list[str]) -> None:
     """See above."""
     match arguments:
-        case ["node", number, folder, *bootstrap]:
-            uvloop.run(live(int(number), Path(folder), tuple(bootstrap)))
+        case ["node", "hivemind" | "libp2p" as library, number, folder, *bootstrap]:
+            uvloop.run(live(library, int(number), Path(folder), tuple(bootstrap)))
         case ["junk", number, seconds, per_second, address]:
             uvloop.run(flood(int(number), float(seconds), float(per_second), address))
 

@@ -65,7 +65,7 @@ def test_a_command_ends_before_anything_is_opened(monkeypatch: pytest.MonkeyPatc
 BROUGHT = """
 import json, socket, sys
 import swarmnode.networking as networking
-networking._builder(sys.argv[1])
+networking.builder(sys.argv[1])
 names = ("hivemind.p2p", "libp2p", "trio", "torch")
 print(json.dumps([name for name in names if name in sys.modules]))
 """

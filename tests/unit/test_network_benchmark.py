@@ -14,7 +14,7 @@ import pytest
 from swarmnode.clock import VirtualClock, VirtualLoop
 from swarmnode.network.memory import MemoryNetwork
 from swarmproto import bundle_size
-from tests.benchmarks import network, network_simulated
+from tests.benchmarks import network, network_gossip, network_simulated
 from tests.benchmarks.network_made import Node
 from tests.benchmarks.network_namespace import (
     NotAllowed,
@@ -24,6 +24,7 @@ from tests.benchmarks.network_namespace import (
 )
 from tests.benchmarks.network_page import fill, render
 from tests.benchmarks.network_rows import Round, Row, as_json, between, from_json, percentile
+from tests.benchmarks.network_swarm import library_of
 
 FIGURES = {
     "to_pool_p50": 0.5,
@@ -86,7 +87,18 @@ def test_a_row_survives_its_file() -> None:
 def test_swarms_are_named_by_layout_and_size() -> None:
     assert network.cases([]) == network.ALL
     assert network.cases(["swarmnode:32", "rl-swarm:8"]) == [("swarmnode", 32), ("rl-swarm", 8)]
-    for wrong in ("swarmnode", "swarmnode:", "swarmnode:1", "other:4", "rl-swarm:many"):
+    assert network.cases(["gossip-mixed:8"]) == [("gossip-mixed", 8)]
+    assert {layout for layout, _ in network.cases(["libraries"])} == {
+        *("libp2p", "mixed", "gossip-hivemind", "gossip-libp2p", "gossip-mixed")
+    }
+    for wrong in (
+        "swarmnode",
+        "libraries:4",
+        "swarmnode:",
+        "swarmnode:1",
+        "other:4",
+        "rl-swarm:many",
+    ):
         with pytest.raises(network.Usage):
             network.cases([wrong])
 
@@ -164,6 +176,30 @@ def test_a_window_costs_what_it_adds_to_the_one_before() -> None:
     assert line.startswith(
         "| 16 | 1.0 | 8.0 | 91.0 | **100.0** | 23.1 | **123.1** | 90.0 | 10 | 20 |"
     )
+
+
+def test_half_of_a_mixed_swarm_is_on_either_library() -> None:
+    assert [library_of("mixed", number) for number in range(4)] == ["hivemind", "libp2p"] * 2
+    assert library_of("libp2p", 0) == "libp2p"
+    assert library_of("crowded", 1) == "hivemind"
+    assert network_gossip.libraries("gossip-mixed", 4) == ["hivemind", "libp2p"] * 2
+    assert network_gossip.libraries("gossip-libp2p", 2) == ["libp2p"] * 2
+    assert network_gossip.libraries("gossip-hivemind", 2) == ["hivemind"] * 2
+
+
+def test_rows_of_libraries_and_of_gossip_stand_in_tables_of_their_own() -> None:
+    blocks = render([replace(ours(8), layout="mixed"), ours(4)])
+    lines = blocks["libraries"].splitlines()[2:]
+    assert [line.split(" | ")[:2] for line in lines] == [["| hivemind", "4"], ["| both", "8"]]
+    figures = {"share": 0.975, "p50": 0.1, "p99": 1.5, "cpu": 0.002, "bytes": 2500.0}
+    found = {f"{rate}/{name}": value for rate in ("5", "20") for name, value in figures.items()}
+    late = {"5/late_p99": 0.01, "20/late_p99": 0.02, "load": 1.0}
+    row = Row("gossip-libp2p", 8, 0.0, {}, {**found, **late})
+    lines = render([from_json(json.loads(json.dumps(as_json(row))))])["gossip"].splitlines()[2:]
+    assert lines == [
+        "| py-libp2p | 8 | 5 | 97.5 % | 0.10 | 1.50 | 2.0 | 2.5 | 10 | 1.0 |",
+        "| py-libp2p | 8 | 20 | 97.5 % | 0.10 | 1.50 | 2.0 | 2.5 | 20 | 1.0 |",
+    ]
 
 
 def test_a_page_without_measurements_claims_nothing() -> None:
