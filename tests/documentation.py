@@ -9,6 +9,7 @@ from pathlib import Path
 from swarmnode.config.settings import Settings, describe
 from swarmnode.observe.facts import Severity
 from swarmnode.observe.health import health_table
+from swarmnode.observe.healthy_figures import healthy_figure
 from swarmnode.observe.metrics import DROPPED, METRICS
 from swarmnode.observe.training_metrics import CHANNEL_METRICS, TRAINING_METRICS, TRL_NAMES
 from swarmnode.selection.admission import Reason
@@ -80,9 +81,9 @@ def metrics_page() -> str:
     return "\n".join(
         [
             METRICS_HEAD,
-            _table("Rewards, mix and traffic", METRICS),
-            _table("The training step", TRAINING_METRICS),
-            _table("Reward channels, where there are several, by channel", CHANNEL_METRICS),
+            _figures("Rewards, mix and traffic", METRICS),
+            _figures("The training step", TRAINING_METRICS),
+            _figures("Reward channels, where there are several, by channel", CHANNEL_METRICS),
             _table("Reasons for dropping what a peer sent", reasons),
             "`reject` means that only a faulty or hostile sender can be the cause; `ignore` that "
             "it may be of use to others, or new.\n",
@@ -97,11 +98,17 @@ def health_page() -> str:
     return "\n".join([HEALTH_HEAD, _table("Severities", severities), warnings])
 
 
-def _table(title: str, meanings: Mapping[str, str]) -> str:
+def _figures(title: str, meanings: Mapping[str, str]) -> str:
     rows = [
-        f"| `{name}`{' (TRL)' if name in TRL_NAMES else ''} | {text} |"
+        f"| `{name}`{' (TRL)' if name in TRL_NAMES else ''} | {text} | {healthy_figure(name)} |"
         for name, text in meanings.items()
     ]
+    head = ["| name | meaning | healthy, and what to do |", "| --- | --- | --- |"]
+    return "\n".join([f"## {title}\n", *head, *rows, ""])
+
+
+def _table(title: str, meanings: Mapping[str, str]) -> str:
+    rows = [f"| `{name}` | {text} |" for name, text in meanings.items()]
     return "\n".join([f"## {title}\n", "| name | meaning |", "| --- | --- |", *rows, ""])
 
 
