@@ -53,10 +53,13 @@ class DialBack:
         connected: Callable[[], Awaitable[Sequence[tuple[str, str]]]],
         tries: Allowance,
         probe: Probe,
+        reached: Callable[[str], object] = lambda address: None,
     ) -> None:
+        """`reached` is told the address of each peer that could be dialled."""
         self._connected = connected
         self._probe = probe
         self._tries = tries
+        self._reached = reached
 
     async def answer(self, peer_id: str, request: bytes) -> bytes:
         """One byte: whether the peer can be dialled at that port; none when we can't tell."""
@@ -70,8 +73,11 @@ class DialBack:
         }
         if not hosts:
             return b""
-        reached = [await self._probe(host, port) for host in sorted(hosts)[:2]]
-        return b"\x01" if any(reached) else b"\x00"
+        reached = [host for host in sorted(hosts)[:2] if await self._probe(host, port)]
+        for host in reached:
+            kind = "ip6" if ":" in host else "ip4"
+            self._reached(f"/{kind}/{host}/tcp/{port}/p2p/{peer_id}")
+        return b"\x01" if reached else b"\x00"
 
 
 class Reachability:

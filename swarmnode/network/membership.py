@@ -24,6 +24,7 @@ from swarmnode.network.dialback import (
 )
 from swarmnode.network.doors import Doors
 from swarmnode.network.errands import Errands
+from swarmnode.network.exchange import Exchange
 from swarmnode.network.gossip import Gossip
 from swarmnode.network.known import Known, KnownAnnouncement
 from swarmnode.network.lan import Lan
@@ -136,7 +137,17 @@ class Membership:
             pace=pace,
             tell=self.gossip.publish,
         )
-        self._serve_all(DialBack(self.peer.connected, doors.tries, probe))
+        self._exchange = Exchange(
+            swarm_id=belonging.swarm_id,
+            peer=self.peer,
+            book=self.book,
+            clock=clock,
+            rng=rng,
+            avoids=self.errands.avoids,
+            may_dial=self.errands.may_dial,
+        )
+        dial_back = DialBack(self.peer.connected, doors.tries, probe, self._exchange.shown)
+        self._serve_all(dial_back)
 
     async def start(self) -> None:
         """Start the peer; raises what building it raises."""
@@ -149,6 +160,7 @@ class Membership:
             group.create_task(self.company.run())
             group.create_task(self.rendezvous.run())
             group.create_task(self.gossip.run())
+            group.create_task(self._exchange.run())
             group.create_task(self._hang_up_on_the_rude())
             if self.lan is not None:
                 group.create_task(self.lan.run(self.company))
@@ -268,9 +280,11 @@ class Membership:
         return [holder for holder in holders if self.errands.may_dial(holder)]
 
     def _begin_at(self) -> Sequence[str]:
-        """Where somebody who knows us may begin: here, at our bootstrap peers, at good ones."""
+        """Where somebody who knows us may begin: here, at our bootstrap peers, at good ones, and at
+        those who have shown that they can be dialled."""
         own = self._own_addresses() if self.company.dialable else ()
-        addresses = [*own, *self._belonging.bootstrap, *self.saved.addresses]
+        known = [*self._belonging.bootstrap, *self.saved.addresses]
+        addresses = [*own, *known, *self._exchange.dialable()]
         return list(dict.fromkeys(addresses))[:BOOTSTRAP_ADDRESSES_MAX]
 
     def _own_addresses(self) -> Sequence[str]:

@@ -18,9 +18,16 @@ from swarmnode.network.gossip import (
     topic_of,
 )
 from swarmnode.network.membership import Membership
-from swarmproto import SwarmSecret, public_key_of
+from swarmproto import (
+    SWARM_PROTOCOL,
+    SwarmRequest,
+    SwarmSecret,
+    decode_swarm_response,
+    encode_swarm_request,
+    public_key_of,
+)
 from tests.unit.network_made import SWARM, announcement, bundle, private_key
-from tests.unit.network_members import Members, members, peer_id
+from tests.unit.network_members import Members, address, members, peer_id
 from tests.unit.network_time import in_virtual_time
 
 TOPIC = topic_of(SWARM)
@@ -117,6 +124,39 @@ def test_a_newcomer_with_one_address_learns_of_everybody_without_a_dht() -> None
             await fake.until(lambda: fake.links(count + 1) >= count - 1, 2 * ROUND_SECONDS)
             # That is kept for a start at which the one address is of no use.
             assert len(late.saved_peers()) >= count - 1
+
+    in_virtual_time(scenario)
+
+
+def test_those_who_know_one_peer_find_each_other_though_nobody_says_anything() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        async with members(clock) as (fake, joining):
+            fake.world.has_dht = False
+            await joining.join(1)
+            for number in range(2, 9):
+                await joining.join(number, 1)
+            took = await fake.until(
+                lambda: all(fake.links(number) >= 5 for number in range(1, 9)), 90
+            )
+            assert took > 2, "not at once"
+            fake.world.undialable.add(peer_id(9))
+            await joining.join(9, 1)
+            await asyncio.sleep(60)
+            asked = encode_swarm_request(SwarmRequest(SWARM))
+            answer = fake.members[1].serving.handlers[SWARM_PROTOCOL](peer_id(3), asked)
+            told = set(decode_swarm_response(answer).bootstrap)
+            assert told == {address(number) for number in range(1, 9)}, "who can be dialled"
+
+    in_virtual_time(scenario)
+
+
+def test_with_a_dht_nobody_is_asked_for_addresses() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        async with members(clock) as (_, joining):
+            one = await joining.join(1)
+            await joining.join(2, 1)
+            await asyncio.sleep(120)
+            assert not any(key.startswith("swarm/") for key in one.serving.counts)
 
     in_virtual_time(scenario)
 
