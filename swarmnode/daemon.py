@@ -8,8 +8,8 @@ policy host by its keeper, a generator by its loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 import structlog
@@ -28,6 +28,7 @@ from swarmnode.network.remote import RemoteTransport
 from swarmnode.observe.status import Phase
 from swarmnode.outfit import Plan, followers_of, limits_of, ordered_policy, remote_policy
 from swarmnode.process import Child
+from swarmnode.progress import Step
 from swarmnode.remote_generators import Door, Place
 from swarmnode.rewards.client import Scorer
 from swarmnode.service import ServiceManager, keep_telling
@@ -39,22 +40,27 @@ from swarmnode.telling import documents_of
 from swarmnode.trackers.following import Following
 from swarmnode.vitals import Around, Vitals
 
+STEP_SECONDS = 0.5
+
 log = structlog.get_logger()
 
 
-def run(plan: Plan, say: Callable[[str], None]) -> None:
+def run(plan: Plan, say: Callable[[str], None], starting: Callable[[Step | None], None]) -> None:
     """Run the node until it is told to stop, or has gone through its rounds.
 
-    `say` is told a line for the user: where the dashboard is.
+    `say` is told a line for the user: where the dashboard is. `starting` is told how far the start
+    is, every STEP_SECONDS, and at its end None.
     Raises ChildError where a child doesn't start or what was learned can't be saved, DoorError
     where generators can't come in, StoreError and OSError for a home that cannot be used.
     """
     raise_open_files()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_live(plan, say))
+        runner.run(_live(plan, say, starting))
 
 
-async def _live(plan: Plan, say: Callable[[str], None]) -> None:
+async def _live(
+    plan: Plan, say: Callable[[str], None], starting: Callable[[Step | None], None]
+) -> None:
     stopping = Stopping(
         plan.settings.daemon.grace_seconds,
         "stopping: the round is finished, then a checkpoint is written",
@@ -131,8 +137,28 @@ async def _live(plan: Plan, say: Callable[[str], None]) -> None:
             hosts,
             following,
         )
-        if await stopping.unless(life.begin(scorer, policy)):
+        async with _told(starting, host):
+            begun = await stopping.unless(life.begin(scorer, policy))
+        if begun:
             await life.lead(stopping)
+
+
+@asynccontextmanager
+async def _told(starting: Callable[[Step | None], None], host: Child) -> AsyncIterator[None]:
+    """Tell how far the host is with what it was asked for, until the block ends."""
+
+    async def tell() -> None:
+        while True:
+            if (step := host.step) is not None:
+                starting(step)
+            await asyncio.sleep(STEP_SECONDS)
+
+    telling = asyncio.create_task(tell(), name="starting")
+    try:
+        yield
+    finally:
+        telling.cancel()
+        starting(None)
 
 
 def _let_in(plan: Plan, places: Sequence[Place], stack: AsyncExitStack) -> None:

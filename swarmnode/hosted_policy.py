@@ -28,6 +28,7 @@ from swarmnode.policy.released import release_memory
 from swarmnode.policy.saved_state import PolicyState
 from swarmnode.policy.warm_start import WarmStartPlan, warm_start
 from swarmnode.policy.weights import WeightsCache
+from swarmnode.progress import advanced
 from swarmnode.reward_models.panel import Shelf
 from swarmnode.reward_models.paying import Paying
 from swarmnode.scheduling.agent.hosted import HostedOrder, HostedScheduler
@@ -74,6 +75,7 @@ class HostedPolicy:
         """
         settings = PolicySettings.model_validate(order["policy"])
         started = time.monotonic()
+        advanced("loading the model")
         self._policy = loaded_policy(settings, order)
         self._settings = settings
         self._warm_start(order)

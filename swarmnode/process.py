@@ -19,12 +19,15 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import astuple
 from typing import Any, Literal, NamedTuple, Protocol
 
 from swarmnode.frames import read_frame, unpacked, write_frame
+from swarmnode.progress import Step, listening
 
 
 class Refusal(Exception):
@@ -113,6 +116,8 @@ class Child:
     ) -> None:
         self.name = name
         self.starts = 0
+        self.step: Step | None = None
+        """How far it is with what it was asked for, where it says so."""
         self._command = [sys.executable, "-m", module]
         self._arguments = list(arguments)
         self._environment = dict(environment or {})
@@ -208,7 +213,7 @@ class Child:
         connection.settimeout(timeout_seconds)
         try:
             write_frame(connection, request)
-            answer = read_frame(connection)
+            answer = self._after_steps(connection, time.monotonic() + timeout_seconds)
         except TimeoutError:
             self._reap()
             raise ChildTimedOut(f"{self.name}: {method} took over {timeout_seconds} s") from None
@@ -216,6 +221,20 @@ class Child:
             self._reap()
             raise ChildGone(f"{self.name} died during {method}") from None
         return _worked(f"{self.name}: {method}", answer)
+
+    def _after_steps(self, connection: socket.socket, deadline: float) -> Any:
+        """The answer; what comes before it says how far the child is. Raises as reading does."""
+        try:
+            while True:
+                outcome, value = answer = read_frame(connection)
+                if outcome != "step":
+                    return answer
+                self.step = Step(*value)
+                if (left := deadline - time.monotonic()) <= 0.0:
+                    raise TimeoutError
+                connection.settimeout(left)
+        finally:
+            self.step = None
 
     def _reap(self) -> None:
         with self._ending:
@@ -277,7 +296,9 @@ def serve(handlers: Handlers, connection: socket.socket) -> None:
     with contextlib.suppress(EOFError, OSError):
         while True:
             method, _work_seconds, _apart, payload = read_frame(connection)
-            write_frame(connection, answer_of(handlers, method, payload))
+            with listening(lambda step: write_frame(connection, ["step", list(astuple(step))])):
+                answer = answer_of(handlers, method, payload)
+            write_frame(connection, answer)
 
 
 def answer_of(handlers: Handlers, method: str, payload: Any) -> list[Any]:

@@ -184,6 +184,7 @@ class Vitals:
         node, report = self.node, self.report
         return shown.StatusDocument(
             phase=self.phase,
+            starting=self._starting(),
             version=__version__,
             started=around.started,
             now=now,
@@ -242,6 +243,11 @@ class Vitals:
             training_set=_reward(report.training_set if report else None),
             held_out=_reward(evaluation.held_out if evaluation else None),
         )
+
+    def _starting(self) -> str:
+        host = self.around.children.get("policy")
+        step = host.step if host and self.phase == "starting" else None
+        return step.in_words if step else ""
 
     def _checkpoint(self) -> shown.CheckpointStatus | None:
         keeper = self.keeper

@@ -158,6 +158,7 @@ def _run(
     seed: int | None,
 ) -> None:
     from swarmnode.cli.simulate import check
+    from swarmnode.cli.start_screen import StartScreen
     from swarmnode.daemon import run as live
     from swarmnode.observe.log import start_logging
     from swarmnode.outfit import Plan, seeded_identity
@@ -172,10 +173,11 @@ def _run(
         identity = seeded_identity(seed, identity.instance)
     plan = Plan(settings, home, identity, swarm, solo, dict(os.environ), cache, rounds, seed)
     _greet(plan)
-    logging = start_logging(home.log, "daemon", terminal=sys.stderr)
+    screen = StartScreen()
+    logging = start_logging(home.log, "daemon", terminal=screen.log)
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        live(plan, _say)
+        live(plan, _say, screen.show)
     except ChildRefused as error:
         raise Mistake(str(error), Exit.CONFIG) from error
     except DoorError as error:

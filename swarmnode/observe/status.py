@@ -123,6 +123,8 @@ class StatusDocument(Part):
 
     role: Role = "node"
     phase: Phase = "running"
+    starting: str = ""
+    """How far the start is, in a few words; empty where nothing is told of it."""
     version: str
     """Of the program."""
     started: float
@@ -183,7 +185,7 @@ class StatusDocument(Part):
 def _summary(status: StatusDocument) -> str:
     match status.phase:
         case "starting":
-            return "starting"
+            return f"starting: {status.starting}" if status.starting else "starting"
         case "stopping":
             return f"stopping{_round(status)}: finishing, and writing a checkpoint"
     if status.role == "bootstrap":

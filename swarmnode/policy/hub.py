@@ -14,12 +14,14 @@ from typing import Any
 import torch
 from huggingface_hub import constants, snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 from transformers.modeling_utils import PreTrainedModel
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
 from swarmnode.policy.chat import ChatCodec
 from swarmnode.policy.names import UnusableModel
+from swarmnode.progress import advancing
 
 _FILES = ["*.json", "*.safetensors", "*.jinja", "*.txt", "*.model"]
 _CONFIG = "config.json"
@@ -43,13 +45,41 @@ def hub_folder(name: str, revision: str) -> Path:
             "HF_HUB_OFFLINE is set; download it on a machine with a network, or unset that"
         )
     try:
-        return Path(snapshot_download(name, revision=revision, allow_patterns=_FILES))
+        return Path(
+            snapshot_download(
+                name, revision=revision, allow_patterns=_FILES, tqdm_class=_telling(name)
+            )
+        )
     except (OSError, HfHubHTTPError, HFValidationError, LocalEntryNotFoundError) as error:
         raise UnusableModel(
             f"{name} at {revision} is not in the cache {constants.HF_HUB_CACHE} and cannot be "
             f"downloaded ({first_line(error)}); check name, revision, network and, for a model "
             "behind a licence, HF_TOKEN"
         ) from error
+
+
+def _telling(name: str) -> type[tqdm]:
+    """What the hub's client counts bytes with: it shows nothing, and says how far it is."""
+
+    # Files are downloaded by threads.
+    told = advancing()
+
+    class Telling(tqdm):
+        def __init__(self, *arguments: Any, **named: Any) -> None:
+            # Of what comes compressed it counts what crosses the network apart.
+            transfer = str(named.get("name")).endswith(".transfer")
+            self._bytes = named.get("unit") == "B" and not transfer
+            named["disable"] = True
+            super().__init__(*arguments, **named)  # type: ignore[no-untyped-call]
+
+        def update(self, n: float | None = 1) -> bool | None:
+            """So many more have come."""
+            self.n += n or 0
+            if self._bytes:
+                told(f"downloading {name}", int(self.n), int(self.total or 0))
+            return None
+
+    return Telling
 
 
 def missing_files(folder: Path) -> list[str]:

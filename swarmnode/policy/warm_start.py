@@ -21,6 +21,7 @@ from swarmnode.config.policy import WarmStartSettings
 from swarmnode.policy.optimizer import Muon
 from swarmnode.policy.policy import Policy
 from swarmnode.policy.weights import WeightsCache, weights_digest
+from swarmnode.progress import advanced
 
 _CODE_VERSION = 2
 """Raise it whenever the same arguments would train to other weights."""
@@ -126,6 +127,7 @@ def _train(policy: Policy, pairs: Sequence[tuple[str, str]], plan: WarmStartPlan
     losses = []
     batches = _batches(encoded, plan.batch_size, random.Random(plan.seed))
     for step, batch in zip(range(plan.steps), batches, strict=False):
+        advanced("teaching the model the form of the questions", step, plan.steps)
         share = _schedule(step, plan.steps)
         loss = _answer_loss(policy, batch)
         policy.model.zero_grad()

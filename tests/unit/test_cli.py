@@ -175,7 +175,9 @@ def test_a_mistake_around_a_real_node_gives_one_line_and_its_exit_code(
     monkeypatch.setenv("SWARMNODE_HOME", str(tmp_path / "home"))
     made = ["swarm", "new", "friends", "--task", "gcd:default", "--bootstrap", ADDRESS]
     assert run(monkeypatch, *made) == 0
-    monkeypatch.setattr("swarmnode.daemon.run", lambda _plan: pytest.fail("a node was started"))
+    monkeypatch.setattr(
+        "swarmnode.daemon.run", lambda *_arguments: pytest.fail("a node was started")
+    )
     capsys.readouterr()
     assert run(monkeypatch, *line.split()) == code
     shown = capsys.readouterr()
