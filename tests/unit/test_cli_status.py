@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -355,3 +362,36 @@ def test_status_has_the_whole_address_of_the_dashboard_and_json_no_secret(
     with node(home):
         assert run(monkeypatch, "status") == 0
     assert "dashboard" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("colour", [True, False])
+def test_a_terminal_is_shown_the_same_facts_anew_and_no_colour_where_none_is_wanted(
+    home: Path, colour: bool
+) -> None:
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "60"}
+    environment.pop("NO_COLOR", None)
+    if not colour:
+        environment["NO_COLOR"] = "1"
+    ours, theirs = pty.openpty()
+    with node(home):
+        watching = subprocess.Popen(
+            [sys.executable, "-m", "swarmnode", "status", "--watch"],
+            env=environment, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs,
+            start_new_session=True,
+        )  # fmt: skip
+        os.close(theirs)
+        shown = b""
+        # The second picture has come when the first line of it has.
+        while shown.count(b"by task") < 2:
+            shown += os.read(ours, 65536)
+        watching.send_signal(signal.SIGINT)
+        with contextlib.suppress(OSError):  # Linux says so where the other end is closed.
+            while more := os.read(ours, 65536):
+                shown += more
+        assert watching.wait(60) == 130
+    os.close(ours)
+    assert b"\x1b[?1049h" in shown, "a screen of its own"
+    for fact in ("12D3KooWAlice", "7 nodes", "local 0.50, held out 0.25", "wire 9"):
+        assert fact.encode() in shown
+    assert (re.search(rb"\x1b\[[0-9;]*3[0-7]m", shown) is not None) == colour
+    assert HOSTILE.encode() not in shown
