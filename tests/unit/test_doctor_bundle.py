@@ -54,7 +54,7 @@ def planted(home: Home) -> tuple[dict[str, Any], list[str]]:
         [
             *secrets, *TOKENS[:2], *ADDRESSES[:3], PEER, public_key_of(private).hex(),
             f"/dns4/{ADDRESSES[3]}/udp/4001/quic-v1/p2p/{PEER}", f"/home/{USER}/models",
-            f"/Users/{USER}", str(home.path / "key"), f"password={TOKENS[2]}",
+            f"/Users/{USER}", "/home/bertil/x", str(home.path / "key"), f"password={TOKENS[2]}",
             f"https://{USER}:{TOKENS[2]}@example.org/x", f"Authorization: Bearer {TOKENS[1]}",
             f"http://127.0.0.1:8470/{'d' * 23}D/ on {socket.gethostname()}-nothing",
             "-----BEGIN OPENSSH PRIVATE KEY-----\nPlantedPemPlantedPem",
@@ -75,7 +75,14 @@ def planted(home: Home) -> tuple[dict[str, Any], list[str]]:
         "home": home, "settings": settings, "found": found, "status": status,
         "environment": environment,
     }  # fmt: skip
-    private_words = [USER, PEER, str(home.path), public_key_of(private).hex(), "PlantedAnswer"]
+    private_words = [
+        USER,
+        PEER,
+        str(home.path),
+        public_key_of(private).hex(),
+        "PlantedAnswer",
+        "bertil",
+    ]
     return given, [*secrets, *TOKENS, *ADDRESSES, *private_words]
 
 
