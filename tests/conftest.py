@@ -1,6 +1,7 @@
-"""hivemind and py-libp2p in one process, for tests alone: a node's processes have one each.
+"""For all tests: hivemind and py-libp2p in one process, and what tests provoke of docs/errors.md.
 
-Both register the protobuf `crypto.pb`. py-libp2p's has all that hivemind's has, so both get it.
+A node's processes have one of the two each. Both register the protobuf `crypto.pb`; py-libp2p's has
+all that hivemind's has, so both get it.
 """
 
 from __future__ import annotations
@@ -8,6 +9,10 @@ from __future__ import annotations
 import importlib.util
 import sys
 from pathlib import Path
+
+import pytest
+
+from tests.provoking import begin
 
 NAMES = ("libp2p.crypto.pb.crypto_pb2", "hivemind.proto.crypto_pb2")
 
@@ -26,3 +31,7 @@ def share_the_keys() -> None:
 
 
 share_the_keys()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    begin(config)
