@@ -95,6 +95,7 @@ def test_our_nodes_keep_the_protocol(library: Library, key: bytes, tmp_path: Pat
     uvloop.run(scenario())
 
 
+@pytest.mark.real  # it waits for more than a minute
 def test_a_node_that_breaks_promises_is_found_out(tmp_path: Path) -> None:
     """One that answers everything with the same bytes, and one that nobody can reach."""
     from tests.unit.libp2p_support import guest, order, peers

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import swarmnode
+import swarmproto
 
 ROOT = Path(swarmnode.__file__).parent.parent
 EXAMPLE = ROOT / "docs" / "examples" / "letters"
@@ -38,7 +39,10 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = [sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")]
     subprocess.run(made, check=True)
     (site,) = (folder / "venv" / "lib").glob("python*/site-packages")
-    (site / "beside.pth").write_text("\n".join([str(packages), *filter(os.path.isdir, sys.path)]))
+    # An editable installation is found by a hook that another environment doesn't have.
+    ours = [str(ROOT), str(Path(swarmproto.__file__).parent.parent)]
+    found = [str(packages), *ours, *filter(os.path.isdir, sys.path)]
+    (site / "beside.pth").write_text("\n".join(found))
     return folder / "venv" / "bin" / "python"
 
 

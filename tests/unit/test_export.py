@@ -132,12 +132,12 @@ def test_an_export_that_fails_leaves_nothing(home: Home, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("line", "code", "words"),
     [
-        ("export absent --out m", 3, "there is no folder"),
-        ("export home", 2, "--out"),
-        ("export home --out home", 3, "is there already"),
-        ("export home --out m --checkpoint 9", 3, "no checkpoint 9"),
-        ("export home --out m --adapter", 2, "has no adapter"),
-        ("export home --out /proc/m", 3, "choose another folder with --out"),
+        ("export model absent --out m", 3, "there is no folder"),
+        ("export model home", 2, "--out"),
+        ("export model home --out home", 3, "is there already"),
+        ("export model home --out m --checkpoint 9", 3, "no checkpoint 9"),
+        ("export model home --out m --adapter", 2, "has no adapter"),
+        ("export model home --out /proc/m", 3, "choose another folder with --out"),
     ],
 )
 def test_a_mistake_is_one_line(

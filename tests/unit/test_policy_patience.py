@@ -101,6 +101,7 @@ class Host:
                 "tokenizer_fingerprint": b"",
                 "figures": figures,
                 "dtype": "",
+                "device": "",
                 "judging_parameters": 0,
             },
             "train": {
