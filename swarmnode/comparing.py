@@ -18,9 +18,9 @@ from swarmnode.config.settings import Settings
 from swarmnode.config.tasks import Tasks
 from swarmnode.config.training import Training
 from swarmnode.evaluation import answer_closely
-from swarmnode.examining import Watching, examiners, held_out_questions, hosted, starting_order
+from swarmnode.examining import Watching, examiners, held_out_questions, starting_order
 from swarmnode.outfit import making_of
-from swarmnode.policies import policy_order
+from swarmnode.policies import hosted, policy_order
 from swarmnode.policy.order import PolicyOrder
 from swarmnode.rewards.client import Scorer
 from swarmnode.types import PolicyInfo

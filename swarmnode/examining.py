@@ -16,14 +16,13 @@ from pathlib import Path
 from typing import Protocol
 
 from swarmnode.children import policy_child, scoring_child
-from swarmnode.clock import SystemClock
 from swarmnode.config.rewards import Rewards
 from swarmnode.config.settings import Settings
 from swarmnode.config.tasks import Tasks
 from swarmnode.config.training import Training
 from swarmnode.evaluation import Marks, examine_closely
 from swarmnode.outfit import making_of, order_of
-from swarmnode.policy.client import REAL_TIME, RemotePolicy
+from swarmnode.policies import hosted
 from swarmnode.policy.order import PolicyOrder
 from swarmnode.process import Child, ChildFailed
 from swarmnode.rewards.client import Scorer
@@ -150,15 +149,3 @@ async def held_out_questions(
     except ChildFailed as error:
         # Behind the names of process, method and exception comes what the task says.
         raise CannotAsk(str(error).rpartition("Question: ")[2]) from error
-
-
-def hosted(host: Child) -> RemotePolicy:
-    """The policy of a host that has one, to answer and not to be trained."""
-    return RemotePolicy(
-        host,
-        0,
-        publisher=b"",
-        clock=SystemClock(),
-        durations=REAL_TIME,
-        rewards=lambda scored: scored.successes,
-    )

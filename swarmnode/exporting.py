@@ -16,13 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from swarmnode.children import policy_child
-from swarmnode.clock import SystemClock
 from swarmnode.config.channels import Channels
 from swarmnode.config.settings import Settings
 from swarmnode.config.training import Training
 from swarmnode.files import synchronize
 from swarmnode.outfit import SHARED_SEED
-from swarmnode.policy.client import REAL_TIME, RemotePolicy
+from swarmnode.policies import hosted
 from swarmnode.policy.order import PolicyOrder
 
 CARD = "README.md"
@@ -84,14 +83,7 @@ async def _fill(export: Export, folder: Path) -> None:
         host = policy_child(export.environment, "policy host")
         host.start()
         stack.push_async_callback(host.close)
-        policy = RemotePolicy(
-            host,
-            0,
-            publisher=b"",
-            clock=SystemClock(),
-            durations=REAL_TIME,
-            rewards=lambda scored: scored.successes,
-        )
+        policy = hosted(host)
         await policy.create(_order(export.settings))
         await policy.open(export.checkpoint)
         await policy.export(folder, export.form)

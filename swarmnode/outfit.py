@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from swarmnode.clock import Clock, SystemClock
+from swarmnode.clock import Clock
 from swarmnode.conduct import Notices
 from swarmnode.config.daemon import Daemon
 from swarmnode.config.settings import Settings
@@ -21,7 +21,7 @@ from swarmnode.home import Home
 from swarmnode.memories import Memories
 from swarmnode.network.transport import Transport
 from swarmnode.node import Surroundings
-from swarmnode.policies import STREAMS_PER_SEED, Making, base_pairs, policy_order
+from swarmnode.policies import STREAMS_PER_SEED, Making, base_pairs, hosted, policy_order
 from swarmnode.policy.client import REAL_TIME, RemotePolicy
 from swarmnode.policy.needs import Needs
 from swarmnode.policy.order import PolicyOrder
@@ -141,14 +141,7 @@ async def order_of(settings: Settings, making: Making, scorer: Scorer) -> Policy
 
 async def preflight(settings: Settings, host: Child) -> Needs:
     """The memory that the settings' policy would need, asked of a host."""
-    policy = RemotePolicy(
-        host,
-        0,
-        publisher=b"",
-        clock=SystemClock(),
-        durations=REAL_TIME,
-        rewards=lambda scored: scored.successes,
-    )
+    policy = hosted(host)
     order = PolicyOrder(
         policy=settings.policy.model_dump(),
         training=settings.training.model_dump(),

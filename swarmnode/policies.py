@@ -1,4 +1,4 @@
-"""From a node's settings to its policy in a host: the warm start's questions, then the order.
+"""From a node's settings to its policy in a host: warm-start questions, the order, the policy.
 
 Questions come from the scorer's own streams, which no node asks in rounds. The base is the same for
 all nodes with one shared seed; the skills are the node's own.
@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from swarmnode.clock import SystemClock
 from swarmnode.config.settings import Settings
+from swarmnode.policy.client import REAL_TIME, RemotePolicy
 from swarmnode.policy.order import PolicyOrder
+from swarmnode.process import Host
 from swarmnode.rewards.client import Scorer
 from swarmnode.scheduling.kinds import WITHOUT_GRADIENTS
 
@@ -108,3 +111,15 @@ async def _pairs(
     for task in tasks:
         pairs += await scorer.warm_start_pairs(task, levels[task], seed, count)
     return pairs
+
+
+def hosted(host: Host) -> RemotePolicy:
+    """The one policy of a host that is of no node: to be looked at, asked, or tried out."""
+    return RemotePolicy(
+        host,
+        0,
+        publisher=b"",
+        clock=SystemClock(),
+        durations=REAL_TIME,
+        rewards=lambda scored: scored.successes,
+    )

@@ -12,6 +12,7 @@ import typer
 from swarmnode.cli.checkpoints import Place, Step, chosen_checkpoint
 from swarmnode.cli.exits import Exit, Mistake
 from swarmnode.cli.loading import load
+from swarmnode.cli.running import reading
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,17 +84,13 @@ def _card(chosen: Chosen, settings: Settings, form: str) -> str:
 
 def _reports(chosen: Chosen) -> Sequence[RoundReport]:
     """The rounds of its home up to the checkpoint; none where it lies alone."""
-    import sqlite3
-
     from swarmnode.reports import report_from_json
     from swarmnode.store.reading import stored_rounds
 
     if chosen.home is None:
         return []
-    try:
+    with reading(chosen.home.database):
         stored = stored_rounds(chosen.home.database)
-    except sqlite3.Error as error:
-        raise Mistake(f"{chosen.home.database} cannot be read: {error}", Exit.FAILURE) from error
     return [report_from_json(each.report) for each in stored if each.number <= chosen.origin.round]
 
 

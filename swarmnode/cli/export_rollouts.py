@@ -20,6 +20,7 @@ from swarmnode.cli.rollout_search import (
     Text,
     Trained,
     found,
+    signature,
 )
 from swarmnode.cli.running import this_home
 
@@ -75,13 +76,7 @@ def export_rollouts(
 
 
 def _values(home: Home, search: Search, count: int | None) -> Iterator[dict[str, Any]]:
-    import sqlite3
-
-    from swarmnode.cli.rollout_values import signature_of, values_of
+    from swarmnode.cli.rollout_values import values_of
 
     for each in islice(found(home, search), count):
-        try:
-            signature = signature_of(home.database, each)
-        except sqlite3.Error as error:
-            raise Mistake(f"{home.database} cannot be read: {error}", Exit.FAILURE) from error
-        yield values_of(each, signature)
+        yield values_of(each, signature(home, each))

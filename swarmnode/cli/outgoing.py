@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from swarmnode.cli.exits import Exit, Mistake
+from swarmnode.cli.running import reading
 
 if TYPE_CHECKING:
     from swarmnode.api.documents import BundleDocument
@@ -46,8 +47,6 @@ def _bundles(home: Home, count: int) -> Sequence[BundleDocument]:
 
 def _stored(database: Path, count: int) -> Sequence[PublishedBundle]:
     """What a stopped node's store holds; it is only read."""
-    import sqlite3
-
     from swarmnode.store.reading import stored_bundles
 
     if not database.exists():
@@ -55,10 +54,8 @@ def _stored(database: Path, count: int) -> Sequence[PublishedBundle]:
             f"nothing has left this machine: there is no {database}; start with `swarmnode run`",
             Exit.NOT_RUNNING,
         )
-    try:
+    with reading(database):
         return stored_bundles(database, count)
-    except sqlite3.Error as error:
-        raise Mistake(f"{database} cannot be read: {error}", Exit.FAILURE) from error
 
 
 def _decoded(bundle: BundleDocument) -> Mapping[str, object]:

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from swarmnode.cli.exits import Exit, Mistake
+from swarmnode.cli.running import reading
 
 if TYPE_CHECKING:
     from swarmnode.home import Home
+    from swarmnode.provenance import Signed
     from swarmnode.store.records import StoredRollout
 
 Task = Annotated[str | None, typer.Option(help="Of this task, or task:level.")]
@@ -84,15 +86,19 @@ def one(home: Home, number: int) -> StoredRollout:
 
 
 def _read(home: Home, wanted: Any) -> Iterator[StoredRollout]:
-    import sqlite3
-
     from swarmnode.store.reading import stored_rollouts
 
     _there(home.database)
-    try:
+    with reading(home.database):
         yield from stored_rollouts(home.database, wanted)
-    except sqlite3.Error as error:
-        raise Mistake(f"{home.database} cannot be read: {error}", Exit.FAILURE) from error
+
+
+def signature(home: Home, stored: StoredRollout) -> Signed | None:
+    """The signature over a rollout, checked here and now; None without one. Raises Mistake."""
+    from swarmnode.cli.rollout_values import signature_of
+
+    with reading(home.database):
+        return signature_of(home.database, stored)
 
 
 def _there(database: Path) -> None:
@@ -105,16 +111,12 @@ def _there(database: Path) -> None:
 
 def _publishers(home: Home, beginning: str) -> Sequence[bytes]:
     """Whose peer id or public key begins so. Raises Mistake."""
-    import sqlite3
-
     from swarmnode.keys import peer_id_of
     from swarmnode.store.reading import rollout_publishers
 
     _there(home.database)
-    try:
+    with reading(home.database):
         known = rollout_publishers(home.database)
-    except sqlite3.Error as error:
-        raise Mistake(f"{home.database} cannot be read: {error}", Exit.FAILURE) from error
     matching = [
         key
         for key in known

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swarmnode.cli.exits import Exit, Mistake
+from swarmnode.cli.exits import Mistake
 from swarmnode.cli.rollout_search import (
     Peer,
     Round,
@@ -20,6 +20,7 @@ from swarmnode.cli.rollout_search import (
     Trained,
     found,
     one,
+    signature,
 )
 from swarmnode.cli.running import this_home
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from swarmnode.home import Home
-    from swarmnode.provenance import Signed
     from swarmnode.store.records import StoredRollout
 
 LISTED = 20
@@ -101,7 +101,7 @@ def _show(home: Home, stored: StoredRollout, *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(f"{_json(home, stored)}\n")
         return
-    for line in whole_lines(values_of(stored, _signature(home, stored))):
+    for line in whole_lines(values_of(stored, signature(home, stored))):
         sys.stdout.write(f"{line}\n")
 
 
@@ -109,15 +109,4 @@ def _json(home: Home, stored: StoredRollout) -> str:
     """ASCII alone: a stranger's text reaches no terminal raw."""
     from swarmnode.cli.rollout_values import values_of
 
-    return json.dumps(values_of(stored, _signature(home, stored)))
-
-
-def _signature(home: Home, stored: StoredRollout) -> Signed | None:
-    import sqlite3
-
-    from swarmnode.cli.rollout_values import signature_of
-
-    try:
-        return signature_of(home.database, stored)
-    except sqlite3.Error as error:
-        raise Mistake(f"{home.database} cannot be read: {error}", Exit.FAILURE) from error
+    return json.dumps(values_of(stored, signature(home, stored)))

@@ -1,8 +1,11 @@
-"""Asking the node that runs with this home."""
+"""Asking the node that runs with this home, and reading its store."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from swarmnode.cli.exits import Exit, Mistake
@@ -31,3 +34,14 @@ def not_running(home: Home) -> Mistake:
     return Mistake(
         f"no node runs with the home {home.path}; start one with `swarmnode run`", Exit.NOT_RUNNING
     )
+
+
+@contextmanager
+def reading(database: Path) -> Iterator[None]:
+    """Raises Mistake in place of what a store that can't be read raises."""
+    import sqlite3
+
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise Mistake(f"{database} cannot be read: {error}", Exit.FAILURE) from error

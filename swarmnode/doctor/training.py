@@ -10,11 +10,11 @@ import math
 import time
 from dataclasses import replace
 
-from swarmnode.clock import SystemClock
 from swarmnode.config.policy import PolicySettings, WarmStartSettings
 from swarmnode.config.settings import Settings
 from swarmnode.doctor.checks import Check, Result
-from swarmnode.policy.client import REAL_TIME, RemotePolicy
+from swarmnode.policies import hosted
+from swarmnode.policy.client import RemotePolicy
 from swarmnode.policy.names import UnknownModel
 from swarmnode.policy.order import PolicyOrder
 from swarmnode.process import ChildError, Host
@@ -42,14 +42,7 @@ def small(settings: Settings) -> Settings:
 async def training_checks(settings: Settings, host: Host) -> list[Check]:
     """What came of loading the settings' model in `host` and of a step with it."""
     began = time.monotonic()
-    policy = RemotePolicy(
-        host,
-        0,
-        publisher=b"",
-        clock=SystemClock(),
-        durations=REAL_TIME,
-        rewards=lambda scored: scored.successes,
-    )
+    policy = hosted(host)
     name = settings.policy.model
     try:
         figures = await policy.create(_order(settings))

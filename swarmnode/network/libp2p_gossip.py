@@ -100,8 +100,7 @@ class Gossiping:
         # Before there is a mesh, or where there is none since we don't listen.
         others = [peer for peer in listeners if peer not in members]
         more = self._rng.sample(others, min(len(others), max(0, DEGREE - len(members))))
-        said = self._hand_on(name, message, topic, [*members, *more])
-        return said
+        return self._hand_on(name, message, topic, [*members, *more])
 
     async def listen(self, topic: str, heard: Heard | None) -> None:
         """See Peer."""

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from swarmnode.buckets import Bucket, Rate
 from swarmnode.network.light_libp2p import trio
+from swarmnode.network.recent_messages import INSTANT
 
 WAITING_BYTES_MAX: Final = 256 * 1024
 WRITE_BYTES: Final = 48 * 1024
@@ -21,8 +22,6 @@ AGAIN_SECONDS: Final = 0.5
 AGAIN_SECONDS_MAX: Final = 30.0
 ANSWERS: Final = Rate(100.0, 1000.0)
 """Messages that are sent since it asked for them: asking costs it a twentieth of that."""
-
-_INSTANT: Final = 1e-6
 
 Open = Callable[[], Awaitable[Any]]
 
@@ -57,7 +56,7 @@ class Neighbour:
         """Have a message said that is kept from now on, or else its name told later."""
         said = self.say(message)
         if not said:
-            self.may_lack(topic, now - _INSTANT, now)
+            self.may_lack(topic, now - INSTANT, now)
         return said
 
     def may_lack(self, topic: str, since: float, until: float) -> None:

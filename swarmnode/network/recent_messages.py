@@ -21,7 +21,7 @@ SEEN_MAX: Final = 32768
 ANSWER_SECONDS: Final = 3.0
 """For a peer to send what it was asked for, the first time; twice as much the second."""
 TELLERS_MAX: Final = 3
-_INSTANT: Final = 1e-6
+INSTANT: Final = 1e-6
 """Between two messages, so that a moment tells them apart."""
 WANTED_OF_PEER_MAX: Final = 512
 WANTED_MAX: Final = 8192
@@ -55,7 +55,7 @@ class RecentMessages:
     def keep(self, name: bytes, topic: str, data: bytes, now: float) -> None:
         """Have a message for those who ask for it."""
         last = next(reversed(self._kept.values())).since if self._kept else now
-        self._kept[name] = _Kept(topic, data, max(now, last + _INSTANT))
+        self._kept[name] = _Kept(topic, data, max(now, last + INSTANT))
         self._bytes += len(data)
         while self._bytes > KEPT_BYTES_MAX:
             self._drop_oldest()

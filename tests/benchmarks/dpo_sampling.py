@@ -18,11 +18,11 @@ from pathlib import Path
 from swarmnode.children import policy_child, scoring_child
 from swarmnode.cli.choosing import DEFAULT_NAME, swarm_of
 from swarmnode.config.settings import Settings
-from swarmnode.examining import hosted, starting_order
+from swarmnode.examining import starting_order
 from swarmnode.home import Home
 from swarmnode.outfit import seeded_identity
 from swarmnode.paths import cache_folder
-from swarmnode.policies import Making, base_pairs, policy_order
+from swarmnode.policies import Making, base_pairs, hosted, policy_order
 from swarmnode.policy.client import RemotePolicy
 from swarmnode.rewards.client import Scorer
 from swarmnode.types import Group, Question, Scored
