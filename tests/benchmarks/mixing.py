@@ -2,7 +2,7 @@
 
 `ARGUMENTS=development` tries each arm's options on the development seed and freezes them; then no
 argument runs the main part and the controls, `ARGUMENTS=ablations` the second stage, and after it
-`ARGUMENTS=headroom` how much there is to win.
+`ARGUMENTS=headroom` how much there is to win. `ARGUMENTS=cost` measures a step, one run at a time.
 `ARGUMENTS=try` runs ten steps of every arm, `ARGUMENTS=page` only makes the page of what
 docs/results/mixing.json holds. One run a core, each on one thread; a run that is whole in
 runs/mixing/ is not run again and one that was stopped goes on, so that the study may be interrupted
@@ -33,6 +33,7 @@ from tests.benchmarks.mixing_protocol import (
     SLOPES,
     Choices,
     StudyRun,
+    cost_runs,
     frozen_choices,
     frozen_slopes,
     headroom_runs,
@@ -165,6 +166,18 @@ def headroom(choices: Choices) -> int:
     return stage(headroom_runs(frozen_slopes(), choices), _kept_on_the_page)
 
 
+def cost(choices: Choices) -> int:
+    """One run after another, for an idle machine."""
+    rows: list[Row] = []
+    for run in cost_runs(choices):
+        made = make([run])
+        if made is None:
+            return _stopped()
+        rows += made
+    _kept_on_the_page(rows)
+    return 0
+
+
 def stage(runs: Iterable[StudyRun], then: Callable[[Sequence[Row]], None]) -> int:
     """Make runs and do what is to be done with their rows."""
     rows = make(runs)
@@ -203,13 +216,16 @@ def main(arguments: Sequence[str]) -> int:
             return stage(runs_of("ablations", frozen_choices()), _kept_on_the_page)
         case ["headroom"]:
             return headroom(frozen_choices())
+        case ["cost"]:
+            return cost(frozen_choices())
         case ["page"]:
             make_page(json.loads(FILE.read_text("utf-8")))
             return 0
         case []:
             return stage(_main_part(frozen_choices()), _kept_on_the_page)
     print(
-        "make bench NAME=mixing takes ARGUMENTS=try, development, ablations, headroom, page or none"
+        "make bench NAME=mixing takes ARGUMENTS=try, development, ablations, headroom, cost, page "
+        "or none"
     )
     return 2
 

@@ -47,6 +47,7 @@ def render(rows: Sequence[Row]) -> dict[str, str]:
         "checkpoints": checkpoints(main),
         "shares": shares(main),
         "costs": costs(main),
+        "idle": costs(runs_by_arm(rows, "cost")),
         "rewards": rewards(main),
         "ablations": losses(ablations, reference=PRIMARY),
         "slopes": slopes_table(rows),

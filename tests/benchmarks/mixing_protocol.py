@@ -19,10 +19,11 @@ from swarmnode.config.settings import Settings, load_settings
 from tests.benchmarks.mixing_corpora import DOMAINS
 from tests.benchmarks.study_arms import StudyArm
 
-Stage = Literal["development", "main", "controls", "ablations", "probes", "headroom", "try"]
+Stage = Literal["development", "main", "controls", "ablations", "probes", "headroom", "cost", "try"]
 
 STEPS = 500
 DEVELOPMENT_STEPS = 250
+COST_STEPS = 200
 DEVELOPMENT_SEED = 0
 MAIN_SEEDS = (100, 101, 102, 103, 104)
 ABLATION_SEEDS = (200, 201, 202)
@@ -44,6 +45,9 @@ SLOPES = Path(__file__).with_name("mixing_slopes.json")
 REFERENCES = ("uniform", "static")
 """What every arm is held against; the two primary comparisons are PRIMARY with these."""
 PRIMARY = "hds corrected"
+
+COSTED = ("uniform", "hds paper", "hds corrected")
+"""What a step costs is measured of these by themselves, while nothing else runs."""
 
 SMALL = (
     "pretraining.model.width=64",
@@ -270,6 +274,14 @@ def runs_of(stage: Stage, choices: Choices) -> Iterator[StudyRun]:
     small = stage in ("ablations", "probes")
     seeds: Sequence[int] = ABLATION_SEEDS if small else MAIN_SEEDS
     yield from _runs(stage, BY_STAGE[stage].values(), seeds, choices, SMALL if small else ())
+
+
+def cost_runs(choices: Choices) -> Iterator[StudyRun]:
+    """Long enough that the agents learn in more than half of the steps."""
+    for name in COSTED:
+        arm = BY_STAGE["main"][name]
+        option = choices.option(arm)
+        yield StudyRun("cost", arm, DEVELOPMENT_SEED, choices.learning_rate, option, COST_STEPS)
 
 
 def headroom_runs(slopes: Sequence[float], choices: Choices) -> Iterator[StudyRun]:

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from tests.benchmarks.scheduling_protocol import (
     ARMS,
     BY_STAGE,
-    FRESH_SEEDS,
     PRIMARY,
     REFERENCE,
     SECOND,
     SECONDARY,
     TASKS,
+    seeds_of,
 )
 from tests.benchmarks.scheduling_rows import Row, Runs, compared, end_of, runs_by_arm
 from tests.benchmarks.sharing_markdown import (
@@ -83,14 +83,13 @@ def _comparisons(runs: Runs, pairs: Sequence[tuple[str, str]], *, adjusted: bool
 def _caption(runs: Runs, planned: Sequence[StudyArm]) -> str:
     """What is missing of it."""
     missing = [
-        f"{arm.name} has {len(runs.get(arm.name, {}))}"
+        f"{arm.name} has {len(runs.get(arm.name, {}))} of {len(seeds_of(arm))}"
         for arm in planned
-        if len(runs.get(arm.name, {})) < len(FRESH_SEEDS)
+        if len(runs.get(arm.name, {})) < len(seeds_of(arm))
     ]
     if len(missing) == len(planned) and not any(arm.name in runs for arm in planned):
         return NOT_RUN
-    text = f"Of {len(FRESH_SEEDS)} seeds ({FRESH_SEEDS[0]} to {FRESH_SEEDS[-1]})"
-    return f"{text}: {', '.join(missing)}." if missing else f"{text}, all of them."
+    return f"Seeds that are missing: {', '.join(missing)}." if missing else "All seeds were run."
 
 
 def held_out(runs: Runs) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import groupby, product
 from pathlib import Path
 from typing import Literal
 
@@ -29,6 +29,8 @@ ROUNDS = 400
 DEVELOPMENT_ROUNDS = 200
 DEVELOPMENT_SEEDS = (0,)
 FRESH_SEEDS = tuple(range(300, 308))
+"""Of the arms of PRIMARY; all others have the first SECONDARY_SEEDS of them."""
+SECONDARY_SEEDS = 4
 
 LAST_SHARE = 0.1
 """The primary metric is held-out success, mean of the two evaluations in this last part of the
@@ -171,10 +173,18 @@ def development() -> Iterator[StudyRun]:
             yield StudyRun("development", arm, seed, option, DEVELOPMENT_ROUNDS)
 
 
+def seeds_of(arm: StudyArm) -> Sequence[int]:
+    """The fresh seeds of an arm."""
+    primary = arm.name in {name for pair in PRIMARY for name in pair}
+    return FRESH_SEEDS if primary else FRESH_SEEDS[:SECONDARY_SEEDS]
+
+
 def runs_of(stage: Stage, options: Mapping[str, str]) -> Iterator[StudyRun]:
-    """Every run of the main part or of the second stage, seed by seed."""
-    for seed, arm in product(FRESH_SEEDS, BY_STAGE[stage]):
-        yield StudyRun(stage, arm, seed, options.get(arm.like or arm.name, ""))
+    """Every run of the main part or of the second stage: arms with most seeds first."""
+    arms = sorted(BY_STAGE[stage], key=lambda arm: -len(seeds_of(arm)))
+    for count, some in groupby(arms, key=lambda arm: len(seeds_of(arm))):
+        for seed, arm in product(FRESH_SEEDS[:count], tuple(some)):
+            yield StudyRun(stage, arm, seed, options.get(arm.like or arm.name, ""))
 
 
 def trial_runs(rounds: int) -> Iterator[StudyRun]:

@@ -24,6 +24,7 @@ from tests.benchmarks.scheduling_protocol import (
     StudyRun,
     development,
     runs_of,
+    seeds_of,
     trial_runs,
 )
 from tests.benchmarks.scheduling_rows import Row, best_option, compared, row_of, runs_by_arm
@@ -167,6 +168,12 @@ def test_comparisons_name_arms_and_fresh_seeds_are_no_development_seeds() -> Non
     assert not set(FRESH_SEEDS) & set(DEVELOPMENT_SEEDS)
     assert all(arm.like in ("", *BY_NAME) for arms in BY_STAGE.values() for arm in arms)
     assert {len(arm.options) for arm in ARMS} == {0, 3}
+    counts = {arm.name: len(seeds_of(arm)) for arm in (*ARMS, *SECOND)}
+    assert {name for name, count in counts.items() if count == 8} == {"uniform", "sec", "hds"}
+    assert set(counts.values()) == {4, 8}
+    order = [run.arm.name for run in runs_of("main", OPTIONS)]
+    assert set(order[:24]) == {"uniform", "sec", "hds"}
+    assert len(order) == 24 + 4 * (len(ARMS) - 3)
 
 
 def test_development_freezes_the_best_option_of_each_arm(tmp_path: Path) -> None:
