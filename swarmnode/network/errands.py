@@ -6,9 +6,10 @@ not all of them are dialled, and not every peer is asked. Source: DESIGN.md §4.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from swarmnode.network.addresses import is_loopback
+from swarmnode.network.addresses import may_be_dialled
 from swarmnode.network.allowance import BytesByPeer
 from swarmnode.network.connectedness import Connectedness
 from swarmnode.network.doors import Doors
@@ -31,12 +32,18 @@ OFFER_SECONDS: Final = 10.0
 
 
 class Errands:
-    """One membership's."""
+    """One membership's; `places` are addresses that our owner named."""
 
     def __init__(
-        self, peer: Supervised, company: Connectedness, doors: Doors, sealing: Sealing | None
+        self,
+        peer: Supervised,
+        company: Connectedness,
+        doors: Doors,
+        sealing: Sealing | None,
+        places: Sequence[str],
     ) -> None:
         self._peer = peer
+        self._places = tuple(places)
         self._company = company
         self._doors = doors
         self._sealing = sealing
@@ -70,16 +77,18 @@ class Errands:
         return stranger or self._doors.refuses(peer_id)
 
     def may_dial(self, address: str) -> bool:
-        """Strangers' addresses may not send us to our own machine, unless our swarm lives there."""
+        """Strangers' addresses may not send us into a private network that our swarm is not in."""
         if peer_id_in(address) in ("", self._peer.peer_id) or len(address) > ADDRESS_BYTES_MAX:
             return False
-        return not is_loopback(address) or any(map(is_loopback, self._peer.addresses))
+        places = [*self._places, *self._peer.addresses]
+        return may_be_dialled(address, places, self._doors.whereabouts.met_outside)
 
     async def _reached(self, address: str) -> str:
         """The id of the peer at an address, connected by now. Raises PeerUnreachable."""
         peer_id = peer_id_in(address)
-        if not self.may_dial(address) or self.avoids(peer_id):
+        connected = peer_id in self._peer.connections
+        if self.avoids(peer_id) or not (connected or self.may_dial(address)):
             raise PeerUnreachable("not an address that we dial")
-        if peer_id not in self._peer.connections and not await self._company.connect(address):
+        if not connected and not await self._company.connect(address):
             raise PeerUnreachable("could not be dialled")
         return peer_id

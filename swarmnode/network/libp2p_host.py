@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from swarmnode.buckets import Bucket, Buckets, Rate
 from swarmnode.network.doors import Doors
+from swarmnode.network.libp2p_streams import address_at
 from swarmnode.network.light_libp2p import (
     AutoConnector,
     BasicHost,
@@ -72,8 +73,7 @@ class GuardedSwarm(Swarm):  # type: ignore[misc]
         try:
             if self._takes(raw.get_remote_address()):
                 muxed = await self.upgrade_inbound_raw_conn(raw, address)
-                if self._doors is not None and self._doors.refuses(str(muxed.peer_id)):
-                    await muxed.close()
+                await self._meets(muxed, raw.get_remote_address())
                 await muxed.event_shutting_down.wait()
         except Exception:  # a stranger's connection must not end anything of ours
             return
@@ -97,6 +97,17 @@ class GuardedSwarm(Swarm):  # type: ignore[misc]
             await upgraded.muxed_conn.event_shutting_down.wait()
         finally:
             await _closed(raw)
+
+    async def _meets(self, muxed: Any, remote: tuple[str, int] | None) -> None:
+        """Somebody has connected from there."""
+        if self._doors is None:
+            return
+        peer_id = str(muxed.peer_id)
+        if remote is not None:
+            host, port = remote
+            self._doors.whereabouts.note(peer_id, address_at(host, port, peer_id))
+        if self._doors.refuses(peer_id):
+            await muxed.close()
 
     def _takes(self, remote: tuple[str, int] | None) -> bool:
         now = trio.current_time()

@@ -37,6 +37,11 @@ def address_of(connection: Any, peer_id: str) -> str:
     if remote is None:
         return ""
     host, port = remote
+    return address_at(host, port, peer_id)
+
+
+def address_at(host: str, port: int, peer_id: str) -> str:
+    """The multiaddr of a peer at a host and TCP port."""
     kind = "ip6" if ":" in host else "ip4"
     return f"/{kind}/{host}/tcp/{port}/p2p/{peer_id}"
 

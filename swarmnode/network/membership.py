@@ -117,7 +117,7 @@ class Membership:
             heard=self._heard,
             patience=patience,
         )
-        self.errands = Errands(self.peer, self.company, doors, self.sealing)
+        self.errands = Errands(self.peer, self.company, doors, self.sealing, belonging.bootstrap)
         self.gossip = Gossip(
             swarm_id=belonging.swarm_id,
             peer=self.peer,
@@ -241,8 +241,9 @@ class Membership:
         return max(self.rendezvous.estimate.value, float(len(self.known.authors())))
 
     def good_peer(self, address: str) -> None:
-        """Remember a peer for the next start."""
-        self.saved.good(address)
+        """Remember a peer for the next start, where its address is one that we would dial."""
+        if self.errands.may_dial(address):
+            self.saved.good(address)
 
     async def bad_peer(self, peer_id: str, seconds: float) -> None:
         """Neither serve nor ask a peer for a while, forget its addresses, and hang up."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from swarmnode.network.addresses import is_public
 from swarmnode.prefixes import THROUGH_OTHERS, Network, prefix_of
 
 NOTED_MAX: Final = 1024
@@ -22,10 +23,13 @@ class Whereabouts:
         self._exempt = tuple(exempt)
         self._listed: dict[str, str] = {}
         self._noted: dict[str, str] = {}
+        self.met_outside = False
+        """Whether anybody has ever been connected from the internet."""
 
     def listed(self, addresses: Mapping[str, str]) -> None:
         """All connected peers, by id, with the address that each is connected from."""
         self._noted = {}
+        self.met_outside = self.met_outside or any(map(is_public, addresses.values()))
         self._listed = {
             peer_id: prefix_of(peer_id, address, self._exempt)
             for peer_id, address in addresses.items()
@@ -37,6 +41,7 @@ class Whereabouts:
 
     def note(self, peer_id: str, address: str) -> None:
         """A peer has just shown itself on a connection from this address."""
+        self.met_outside = self.met_outside or is_public(address)
         if not self.knows(peer_id) and len(self._noted) < NOTED_MAX:
             self._noted[peer_id] = prefix_of(peer_id, address, self._exempt)
 

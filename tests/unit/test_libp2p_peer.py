@@ -111,6 +111,7 @@ def test_who_was_refused_hears_nothing_and_costs_no_handler(tmp_path: Path) -> N
             one.serve(PROTOCOL, echo, 100)
             assert await two.call(one.peer_id, PROTOCOL, b"x", 10, 30) == b"x"
             assert ordered.doors is not None
+            assert ordered.doors.whereabouts.knows(two.peer_id), "from its connection"
             ordered.doors.refuse(two.peer_id, 60)
             with pytest.raises(PeerUnreachable):
                 await two.call(one.peer_id, PROTOCOL, b"x", 10, 5)

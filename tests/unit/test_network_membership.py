@@ -308,18 +308,48 @@ def test_a_bad_peer_is_neither_served_nor_asked_and_hung_up_on() -> None:
     in_virtual_time(scenario)
 
 
-def test_strangers_addresses_do_not_lead_to_our_own_machine_or_to_ourselves() -> None:
+def test_strangers_addresses_do_not_lead_into_private_networks_or_to_ourselves() -> None:
     async def scenario(clock: VirtualClock) -> None:
         async with members(clock) as (fake, joining):
             await joining.join(1)
-            await joining.join(2, 1)
+            member = await joining.join(2, 1)
+            await joining.join(3)
+            await asyncio.sleep(5)
             made = bundle(private_key(1))
-            public = f"/ip4/192.0.2.1/tcp/1/p2p/{peer_id(2)}"
-            fake.peer(2).addresses = [public]
-            relayed = address(3).replace(peer_id(3), f"{peer_id(3)}/p2p-circuit/p2p/{peer_id(1)}")
-            for holder in (address(1), relayed, public, "/ip4/192.0.2.1/tcp/1", "nonsense", ""):
+            router = address(3).replace("127.0.0.1", "192.168.1.1")
+            relayed = router.replace(peer_id(3), f"{peer_id(1)}/p2p-circuit/p2p/{peer_id(3)}")
+            bare = address(3).partition("/p2p/")[0]
+            for holder in (address(2), router, relayed, bare, "nonsense", ""):
                 with pytest.raises(PeerUnreachable, match="not an address that we dial"):
                     await fake.fetch(2, holder, made)
+                member.good_peer(holder)
+            assert not member.saved.addresses
+            dialled = [each for _, who, each in fake.world.dials if who == peer_id(2)]
+            assert set(dialled) == {address(1)}
+            member.good_peer(address(3))
+            await fake.fetch(2, address(3), made)
+            assert member.saved.addresses == (address(3),)
+
+    in_virtual_time(scenario)
+
+
+def test_the_word_of_a_stranger_leads_to_no_private_network_once_one_came_from_outside() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        async with members(clock) as (fake, joining):
+            for number in (1, 3, 4):
+                await joining.join(number)
+            fake.peer(4).addresses = [address(4).replace("127.0.0.1", "8.8.8.8")]
+            member = await joining.join(2, 1)
+            await asyncio.sleep(5)
+            assert member.errands.may_dial(address(3))
+            fake.world.connect(fake.peer(4), address(2))
+            await asyncio.sleep(5)
+            made = await fake.publish(1)
+            await fake.peer(4).disconnect(peer_id(2))
+            await asyncio.sleep(5)
+            with pytest.raises(PeerUnreachable, match="not an address that we dial"):
+                await fake.fetch(2, address(3), made)
+            assert (await fake.fetch(2, address(1), made)).status == "ok", "connected as it is"
 
     in_virtual_time(scenario)
 

@@ -6,7 +6,13 @@ import asyncio
 
 import pytest
 
-from swarmnode.network.addresses import is_loopback, is_near, relay_in, tcp_part
+from swarmnode.network.addresses import (
+    is_loopback,
+    is_near,
+    may_be_dialled,
+    relay_in,
+    tcp_part,
+)
 from swarmnode.network.dialback import DialBack, Reachability, speaks_libp2p
 from swarmnode.network.doors import Doors
 from swarmnode.network.saved_peers import (
@@ -158,6 +164,73 @@ def test_the_tcp_part_of_an_address(address: str, part: tuple[str, int] | None) 
 def test_how_near_an_address_is(address: str, loopback: bool, near: bool) -> None:
     assert (is_loopback(address), is_near(address)) == (loopback, near)
     assert relay_in(address) == ("relay" if "p2p-circuit" in address else "")
+
+
+AT_HOME = ("/ip4/192.168.1.20/tcp/4001/p2p/boot", "/ip4/127.0.0.1/tcp/50001/p2p/us")
+ON_LOOPBACK = ("/ip4/127.0.0.1/tcp/4001/p2p/boot", "/ip6/::1/tcp/50001/p2p/us")
+OUTSIDE = ("/ip4/9.9.9.9/tcp/4001/p2p/boot", *AT_HOME, *ON_LOOPBACK)
+NAMED = ("/dns4/boot.example.org/tcp/4001/p2p/boot", *AT_HOME)
+IN_A_VPN = ("/ip4/100.64.0.7/tcp/4001/p2p/boot", "/ip6/fd00::7/tcp/4001/p2p/us")
+
+
+@pytest.mark.parametrize("places", [AT_HOME, ON_LOOPBACK, OUTSIDE, NAMED, IN_A_VPN, ()])
+@pytest.mark.parametrize("met_outside", [False, True])
+@pytest.mark.parametrize(
+    ("host", "where"),
+    [
+        ("/ip4/8.8.8.8/tcp/1", "internet"),
+        ("/ip6/2606:4700::1/udp/1/quic-v1", "internet"),
+        ("/ip4/8.8.8.8/tcp/1/p2p/relay/p2p-circuit", "internet"),
+        ("/ip4/127.0.0.1/tcp/8470", "loopback"),
+        ("/ip6/::1/tcp/22", "loopback"),
+        ("/ip4/127.9.9.9/tcp/1/p2p/relay/p2p-circuit", "loopback"),
+        ("/ip6/::ffff:127.0.0.1/tcp/1", "loopback"),
+        ("/ip4/192.168.1.1/tcp/80", "home"),
+        ("/ip4/192.168.77.1/tcp/80/p2p/relay/p2p-circuit", "home"),
+        ("/ip6/::ffff:192.168.1.1/tcp/80", "home"),
+        ("/ip6/2002:c0a8:101::1/tcp/80", "home"),
+        ("/ip4/100.100.100.100/tcp/53", "vpn"),
+        ("/ip6/fdff::1/tcp/1", "vpn"),
+        ("/ip4/10.0.0.1/tcp/22", "nowhere"),
+        ("/ip4/172.16.0.1/tcp/22", "nowhere"),
+        ("/ip4/169.254.169.254/tcp/80", "nowhere"),
+        ("/ip6/fe80::1/tcp/80", "nowhere"),
+        ("/ip6/fe80::1%eth0/tcp/80", "nowhere"),
+        ("/ip6/fec0::1/tcp/80", "nowhere"),
+        ("/ip4/0.0.0.0/tcp/8470", "nowhere"),
+        ("/ip6/::/tcp/8470", "nowhere"),
+        ("/ip4/224.0.0.251/udp/5353", "nowhere"),
+        ("/ip4/255.255.255.255/tcp/1", "nowhere"),
+        ("/ip4/240.0.0.1/tcp/1", "nowhere"),
+        ("/ip4/198.51.100.1/tcp/1", "nowhere"),
+        ("/ip6/ff02::fb/tcp/1", "nowhere"),
+        ("/ip6/2001:db8::1/tcp/1", "nowhere"),
+        ("/dns4/router.lan/tcp/80", "nowhere"),
+        ("/dnsaddr/example.org", "nowhere"),
+        ("/ip4/not.an.ip.address/tcp/80", "nowhere"),
+        ("/p2p/relay/p2p-circuit", "nowhere"),
+        ("", "nowhere"),
+    ],
+)
+def test_where_the_word_of_a_stranger_may_send_us(
+    host: str, where: str, places: tuple[str, ...], met_outside: bool
+) -> None:
+    expected = {"home": AT_HOME, "loopback": ON_LOOPBACK, "vpn": IN_A_VPN}
+    inside = expected.get(where) == places and not met_outside
+    allowed = may_be_dialled(f"{host}/p2p/x", places, met_outside)
+    assert allowed == (where == "internet" or inside)
+
+
+def test_whoever_came_from_the_internet_is_remembered_when_gone() -> None:
+    listed, noted = Whereabouts(), Whereabouts()
+    for near in ("/ip4/192.168.1.2/tcp/1/p2p/x", "/ip4/127.0.0.1/tcp/1/p2p/x", ""):
+        listed.listed({"x": near})
+        noted.note("x", near)
+        assert not listed.met_outside | noted.met_outside
+    listed.listed({"x": "/ip4/192.168.1.2/tcp/1", "y": "/ip4/8.8.8.8/tcp/1/p2p/y"})
+    listed.listed({})
+    noted.note("x", "/ip6/2606:4700::1/tcp/1/p2p/x")
+    assert listed.met_outside & noted.met_outside
 
 
 def dial_back(tried: list[tuple[str, int]], reached: bool = True) -> DialBack:
