@@ -41,8 +41,13 @@ def _bundles(home: Home, count: int) -> Sequence[BundleDocument]:
         return RolloutsDocument.model_validate(answer).bundles
     except NotRunning:
         return [BundleDocument.of(bundle) for bundle in _stored(home.database, count)]
-    except (SocketError, ValidationError) as error:
+    except SocketError as error:
         raise Mistake(f"the node gives no rollouts: {error}", Exit.FAILURE) from error
+    except ValidationError as error:
+        raise Mistake(
+            "the node gives no rollouts: its answer is of another version; start it again",
+            Exit.FAILURE,
+        ) from error
 
 
 def _stored(database: Path, count: int) -> Sequence[PublishedBundle]:

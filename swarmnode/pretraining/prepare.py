@@ -34,7 +34,7 @@ from swarmnode.pretraining.corpus import (
     tokens_of,
 )
 from swarmnode.pretraining.overlap import Hashes, copied, sorted_set, windows
-from swarmnode.pretraining.sources import CorpusError, Source, files_of, texts_of
+from swarmnode.pretraining.sources import CorpusError, Source, files_of, texts_of, unreadable
 from swarmnode.scheduling.mtld import mtld, words_of
 
 _CODE_VERSION = 1
@@ -81,13 +81,17 @@ def set_apart(text: bytes) -> bool:
 
 def _key(sources: Sequence[Source], cut: Cut) -> str:
     """Of the files as they are by name, size and time, which spares reading them."""
-    listed = [
-        [source.name, source.field, str(file), file.stat().st_size, file.stat().st_mtime_ns]
-        for source in sources
-        for file in files_of(source)
-    ]
+    listed = [_as_it_is(source, file) for source in sources for file in files_of(source)]
     described = [_CODE_VERSION, cut.context, cut.validation_rows, cut.most_bytes, listed]
     return hashlib.sha256(json.dumps(described).encode()).hexdigest()[:32]
+
+
+def _as_it_is(source: Source, file: Path) -> list[str | int]:
+    try:
+        found = file.stat()
+    except OSError as error:
+        raise unreadable(source, file, error) from error
+    return [source.name, source.field, str(file), found.st_size, found.st_mtime_ns]
 
 
 def _make(sources: Sequence[Source], cut: Cut, folder: Path) -> list[DomainFacts]:

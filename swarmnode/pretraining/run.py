@@ -77,8 +77,6 @@ def pretrain(
     Raises CorpusError, OtherSettings, CheckpointError, UnusableModel, OSError.
     """
     chosen = settings.pretraining
-    if not sources:
-        raise CorpusError("there are no texts: name at least two domains in pretraining.domains")
     cut = Cut(chosen.context, chosen.validation_sequences, chosen.most_bytes_per_domain)
     corpus = prepared(sources, cut, cache)
     domains = open_corpus(corpus, chosen.context)

@@ -52,6 +52,13 @@ def files_of(source: Source) -> list[Path]:
     return sorted(found)
 
 
+def unreadable(source: Source, file: Path, error: OSError) -> CorpusError:
+    """What is raised where a file is listed and can't be read."""
+    return CorpusError(
+        f"domain {source.name}: {file} cannot be read: {error.strerror}; correct its path"
+    )
+
+
 def _keep_visible(folders: list[str]) -> bool:
     """Take hidden folders out of the walk; always true."""
     folders[:] = [name for name in folders if not name.startswith(_PASSED_OVER)]
@@ -69,9 +76,7 @@ def texts_of(source: Source) -> Iterator[str]:
         except UnicodeDecodeError:
             continue
         except OSError as error:
-            raise CorpusError(
-                f"domain {source.name}: {file} cannot be read: {error.strerror}; correct its path"
-            ) from error
+            raise unreadable(source, file, error) from error
 
 
 def pieces(text: str) -> Iterator[str]:

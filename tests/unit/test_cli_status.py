@@ -122,6 +122,24 @@ def test_a_document_of_another_version_is_one_line(
     assert "--json" in capsys.readouterr().err
 
 
+def test_what_a_node_of_another_version_answers_is_one_line(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = RolloutsDocument(bundles=(BundleDocument.of(published()),)).as_json()
+    document["bundles"][0]["header"] = "00" * 40
+    for answers, command, line in (
+        ({"peers": {"peers": [{"id": 7}]}}, "peers", "answer is of another version: try --json"),
+        ({"rollouts": {"bundles": ["x"]}}, "rollouts --outgoing", "the node gives no rollouts: "),
+        ({"rollouts": document}, "rollouts --outgoing", "a bundle does not decode: "),
+    ):
+        with node(home, **answers):
+            assert run(monkeypatch, *command.split()) == 1
+        told = capsys.readouterr()
+        assert line in told.err
+        assert "\\n" not in told.err
+        assert told.err.count("\n") == 1
+
+
 def test_peers_are_listed_with_what_was_dropped_and_why(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import resource
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
@@ -30,6 +31,7 @@ from swarmnode.pretraining.summary import summarize
 from swarmnode.pretraining.trainer import Trainer
 from swarmnode.scheduling.fixed import Static
 from swarmnode.scheduling.scheduler import Outcome, State
+from tests.unit.checkpoint_support import limited
 from tests.unit.pretraining_support import SMALL, Killed, run_small, settings_for, write_corpus
 
 
@@ -352,6 +354,22 @@ def test_the_command_trains_tells_and_goes_on(
     again = capsys.readouterr()
     assert "going on after step 6" in again.err
     assert json.loads(again.out)["settings"]["pretraining"]["seed"] == 3
+
+
+def test_a_disk_that_takes_no_more_keeps_what_was_trained(
+    texts: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = texts.parent / "out"
+    chosen = ("--out", str(out), "--steps", "1")
+    assert command(monkeypatch, texts, *chosen) == Exit.OK
+    rows = (out / "rows.jsonl").read_bytes()
+    capsys.readouterr()
+    with limited(resource.RLIMIT_FSIZE, 256):
+        assert command(monkeypatch, texts, *chosen) == Exit.FAILURE
+    assert (out / "rows.jsonl").read_bytes() == rows
+    line = capsys.readouterr().err
+    assert f"File too large; what was trained is kept in {out}, make room" in line
+    assert line.count("\n") == 1
 
 
 def test_a_users_mistake_is_one_line_with_its_code(

@@ -212,3 +212,17 @@ def test_draws_follow_the_shares_above_the_floor_and_are_paired() -> None:
     assert np.mean(moved) < 0.6
     assert counts((0.0, 1.0), 8, 4, 0) == [4, 4]
     assert counts((0.0, 1.0), 8, 0, 0) == [0, 8]
+
+
+def test_files_that_hold_nothing_to_train_on_are_one_line(tmp_path: Path) -> None:
+    empty, cache = tmp_path / "empty", tmp_path / "cache"
+    empty.mkdir()
+    with pytest.raises(CorpusError, match="holds no files; put texts there"):
+        prepared([Source("one", empty, "text")], CUT, cache)
+    (empty / "a.txt").symlink_to("nowhere")
+    with pytest.raises(CorpusError, match=r"a\.txt cannot be read: No such file"):
+        prepared([Source("one", empty, "text")], CUT, cache)
+    validated = [text for text in random_texts(3) if set_apart(text.encode())]
+    source = domain_of(tmp_path, "same", [*validated, *validated])
+    with pytest.raises(CorpusError, match="nothing is left to train on"):
+        prepared([source], CUT, cache)
