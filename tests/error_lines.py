@@ -30,9 +30,15 @@ def _lines() -> Iterator[str]:
 @cache
 def _pattern(line: str) -> re.Pattern[str]:
     words = [re.escape(part.strip()) for part in line.split(GAP)]
-    return re.compile(".*".join(words), re.DOTALL)
+    begins = r"(?:^|[:;,] )" if words[0] else ""
+    ends = r"(?!\w)" if words[-1] else ""
+    return re.compile(begins + ".*".join(words) + ends, re.DOTALL)
 
 
 def fits(line: str, text: str) -> bool:
-    """Whether the text has all words of a line of the page, in order; a gap may be anything."""
+    """Whether the text has all words of a line of the page, in order; a gap may be anything.
+
+    What has no gap before it begins the text, or follows what names the program, a file or a
+    setting.
+    """
     return _pattern(line).search(text) is not None

@@ -1,18 +1,20 @@
 """What tests provoke: the texts of our exceptions, and of the lines that commands end with.
 
 conftest.py registers it with pytest. While a test runs that `tests/provoked.py` names, every text
-of an exception of ours is kept, and every line that the test reads back of what was printed. After
-its last case its lines of docs/errors.md must be among them, or it fails. With
-`SWARMNODE_TEST_TOLD=FILE` all tests are listened to, and what they told is written there, for
-finding the test of a new line.
+of an exception of ours is kept, and every line that the test reads back of what was printed, by
+this process or by a program that it ran; what it reads otherwise, such as a log or a page, it says
+itself by the fixture `told`. After its last case its lines of docs/errors.md must be among them, or
+it fails. With `SWARMNODE_TEST_TOLD=FILE` all tests are listened to, and what they told is written
+there, for finding the test of a new line.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import wraps
 from pathlib import Path
 from typing import Any, Final
@@ -64,6 +66,16 @@ class Provoking:
         """Remember a text of the test that runs, if it is one of interest."""
         if self._listens:
             self._told[self._current].add(text)
+
+    def keep_lines(self, text: object) -> None:
+        """Remember each line of what was printed; bytes are passed over."""
+        for line in text.splitlines() if isinstance(text, str) else ():
+            self.keep(line)
+
+    @pytest.fixture
+    def told(self) -> Callable[[str], None]:
+        """What a test calls with a text that it read from a log, a page or an answer."""
+        return self.keep_lines
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
@@ -119,13 +131,23 @@ def begin(config: pytest.Config) -> None:
     partly = bool(chosen) or any("::" in each for each in config.args)
     plugin = Provoking(partly=partly)
     config.pluginmanager.register(plugin, "provoking")
-    original = pytest.CaptureFixture.readouterr
+    _hear(plugin)
+
+
+def _hear(plugin: Provoking) -> None:
+    original, ended = pytest.CaptureFixture.readouterr, subprocess.Popen.communicate
 
     def heard(fixture: pytest.CaptureFixture[Any]) -> Any:
         result = original(fixture)
         for stream in result:
-            for line in (stream if isinstance(stream, str) else "").splitlines():
-                plugin.keep(line)
+            plugin.keep_lines(stream)
+        return result
+
+    def communicated(process: Any, *arguments: Any, **named: Any) -> Any:
+        result = ended(process, *arguments, **named)
+        for stream in result:
+            plugin.keep_lines(stream)
         return result
 
     pytest.CaptureFixture.readouterr = heard  # type: ignore[assignment, method-assign]
+    subprocess.Popen.communicate = communicated  # type: ignore[assignment, method-assign]

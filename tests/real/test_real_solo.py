@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -77,7 +78,14 @@ class Here:
             {**os.environ, "SWARMNODE_HOME": str(folder / "no-home")}, folder / "cache"
         )
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
+    def start(self, *arguments: str, largest_file_bytes: int = 0) -> subprocess.Popen[str]:
+        """`largest_file_bytes` stands for a full disk."""
+
+        def limit() -> None:
+            if largest_file_bytes:
+                limits = (largest_file_bytes, largest_file_bytes)
+                resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
         return subprocess.Popen(
             [sys.executable, "-m", "swarmnode", *arguments],
             cwd=self.folder,
@@ -86,6 +94,7 @@ class Here:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=limit,
         )
 
     def said(self, *arguments: str) -> tuple[str, str]:
@@ -151,6 +160,20 @@ def test_a_run_that_is_finished_says_so_and_writes_nothing(here: Here) -> None:
     assert "round 0 to 6, 20 questions of 2 tasks" in out
     assert checkpoints(here) == written
     assert here.rounds() == list(range(7))
+
+
+def test_a_run_whose_checkpoint_finds_no_room_says_what_is_lost(here: Here) -> None:
+    untaught = ("policy.warm_start.base_steps=0", "policy.warm_start.steps=0")
+    process = here.start(
+        *("run", "--solo", "--out", "full", "--rounds", "1", *RUN[4:]),
+        *(word for each in untaught for word in ("--set", each)),
+        largest_file_bytes=1 << 18,
+    )
+    _, err = process.communicate(timeout=patience(180))
+    assert process.returncode == 1, err
+    last = err.splitlines()[-1]
+    assert last.startswith("swarmnode: what was learned last is lost: ")
+    assert "File too large" in last
 
 
 def test_it_is_examined_beside_its_start(here: Here) -> None:

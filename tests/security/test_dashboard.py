@@ -126,11 +126,12 @@ def test_the_page_its_files_and_the_metrics_are_served_to_who_knows_the_secret()
     ["/", "/metrics", "/favicon.ico", f"/{SECRET[:-1]}/", f"/{SECRET}x/", "/%73ecret/", "//",
      "/dashboard.css", "/x/events", "/x/metrics", f"/?{SECRET}", f"/x/{SECRET}/"],
 )  # fmt: skip
-def test_without_the_secret_nothing_is_told(path: str) -> None:
+def test_without_the_secret_nothing_is_told(path: str, told: Callable[[str], None]) -> None:
     async def run() -> None:
         async with serving_it() as it:
             answer = await asked(it, path)
             assert answer.status == 403
+            told(answer.body)
             assert "swarmnode status" in answer.body
             assert SECRET not in answer.body
 
@@ -167,10 +168,15 @@ def test_nothing_can_be_changed_and_no_other_origin_is_ever_allowed(method: str)
      ("", 200), ("localhost:9999", 200), ("LOCALHOST", 200), ("[::1]:8470", 200),
      ("192.0.2.7:8470", 200), ("node.example", 200), ("[::1", 421), ("a b", 421)],
 )  # fmt: skip
-def test_a_name_that_was_pointed_here_by_somebody_else_is_refused(host: str, status: int) -> None:
+def test_a_name_that_was_pointed_here_by_somebody_else_is_refused(
+    host: str, status: int, told: Callable[[str], None]
+) -> None:
     async def run() -> None:
         async with serving_it(hosts=("node.example",)) as it:
-            assert (await asked(it, f"/{SECRET}/", host=host)).status == status
+            answer = await asked(it, f"/{SECRET}/", host=host)
+            assert answer.status == status
+            if status == 421:
+                told(answer.body)
 
     run_on_uvloop(run())
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import stat
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -118,9 +119,12 @@ def test_a_shared_secret_that_is_none_is_no_open_door(tmp_path: Path, content: s
     assert opened(settings, Home(tmp_path))[0]["event"] == "metrics"
 
 
-def test_an_address_of_another_machine_is_a_line_in_the_log(tmp_path: Path) -> None:
-    (told,) = opened(metrics_alone(address="192.0.2.1"), Home(tmp_path))
-    assert told["event"] == "no metrics"
+def test_an_address_of_another_machine_is_a_line_in_the_log(
+    tmp_path: Path, told: Callable[[str], None]
+) -> None:
+    (entry,) = opened(metrics_alone(address="192.0.2.1"), Home(tmp_path))
+    assert entry["event"] == "no metrics"
+    told(entry["event"])
     with pytest.raises(SettingsError, match="give an IP address"):
         load_settings(assignments=["metrics.address=everywhere"])
 

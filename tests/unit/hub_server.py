@@ -24,6 +24,8 @@ class Hub(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.refuse: int | None = None
         """A status that every request gets instead."""
+        self.garbled = False
+        """Whether every answer is no JSON."""
         self.requests: list[str] = []
         self.visibility: dict[str, str] = {}
         self.stored: dict[str, bytes] = {}
@@ -112,7 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.server.files[value["path"]] = self.server.stored[value["oid"]]
 
     def _send(self, status: int, value: object) -> None:
-        body = json.dumps(value).encode()
+        body = b"<html>" if self.server.garbled else json.dumps(value).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

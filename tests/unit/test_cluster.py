@@ -9,7 +9,11 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Iterator
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -20,7 +24,7 @@ from swarmnode.cluster.journal import Journal, digest_of
 from swarmnode.cluster.placed import PlacedChild
 from swarmnode.cluster.places import MachineOfCluster, Wanted, next_place
 from swarmnode.config.settings import load_settings
-from swarmnode.process import ChildFailed, ChildGone, ChildRefused, ChildTimedOut
+from swarmnode.process import ChildFailed, ChildGone, ChildRefused, ChildTimedOut, spawn
 from swarmnode.sim.folder import settings_digest
 
 CHILDREN = "tests.unit.placed_children"
@@ -219,6 +223,90 @@ def test_an_address_where_nothing_listens_is_told_at_once(tmp_path: Path) -> Non
             cluster.connect(1)
         cluster.close_now()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def listening() -> Iterator[str]:
+    """An address where somebody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def driven(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, does: str, address: str = "", seconds: float = 60
+) -> Cluster:
+    """A cluster whose driver is a real process that has no Ray behind it (cluster_driver.py)."""
+
+    def start(
+        _command: Sequence[str], _arguments: Sequence[str], environment: Mapping[str, str]
+    ) -> tuple[subprocess.Popen[bytes], socket.socket]:
+        return spawn([sys.executable, "-m", "tests.unit.cluster_driver"], [does], environment)
+
+    monkeypatch.setattr("swarmnode.cluster.cluster.spawn", start)
+    return Cluster(address, os.environ, folder / "cluster.log", lambda _line: None, seconds)
+
+
+@pytest.mark.parametrize(
+    ("does", "there", "seconds", "line"),
+    [
+        ("refuses", True, 60.0, r"^the Ray cluster at .*: .*Version mismatch"),
+        ("refuses", False, 60.0, r"^Ray on this machine: .*Version mismatch"),
+        ("hangs", False, 1.0, r"^Ray on this machine did not answer in 1 s; Ray's own words"),
+        ("dies", True, 60.0, r"^the Ray cluster at .* was lost; Ray's own words: .*cluster\.log"),
+    ],
+)
+def test_a_cluster_that_cannot_be_had_is_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    listening: str,
+    does: str,
+    there: bool,
+    seconds: float,
+    line: str,
+) -> None:
+    cluster = driven(monkeypatch, tmp_path, does, listening if there else "", seconds)
+    with pytest.raises(ClusterError, match=line) as error:
+        cluster.connect(1)
+    cluster.close_now()
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("does", "line"),
+    [
+        ("coreless", "^Ray on this machine has no machine with a core to give$"),
+        ("unlike", r"^policy host 0 on small .* can't compute: .*No module named 'torch'"),
+    ],
+)
+def test_a_machine_that_can_take_no_host_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, does: str, line: str
+) -> None:
+    cluster = driven(monkeypatch, tmp_path, does)
+    cluster.connect(1)
+    host = host_on(cluster, Journal(tmp_path))
+    with pytest.raises(ClusterError, match=line):
+        ask(host, "add", 1)
+    host.close_now()
+    cluster.close_now()
+
+
+def test_what_is_asked_of_a_cluster_that_is_being_left_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    left = tmp_path / "left"
+    monkeypatch.setenv("LEFT", str(left))
+    cluster = driven(monkeypatch, tmp_path, "lingers")
+    cluster.connect(1)
+    with ThreadPoolExecutor(1) as beside:
+        leaving = beside.submit(cluster.close_now)
+        try:
+            while not cluster.lost:
+                time.sleep(0.01)
+            with pytest.raises(ClusterError, match="the Ray cluster was left"):
+                cluster.run(cluster.asked("machines", None))
+        finally:
+            left.touch()
+        leaving.result()
 
 
 def test_where_a_run_was_computed_does_not_change_which_run_it_is() -> None:

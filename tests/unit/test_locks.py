@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -87,6 +89,18 @@ def test_nothing_is_installed_without_its_hash_but_torch_from_an_index_of_the_us
     assert len(free) == 3
     for line, allowed in zip(free, ("TORCH_INDEX", "--no-deps", " uv"), strict=True):
         assert allowed in line
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_make_without_a_suitable_python_says_what_to_do(tmp_path: Path) -> None:
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    ended = subprocess.run(
+        ["make", "demo", "PYTHONS=python-of-nowhere"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert ended.returncode == 2
+    said = "No Python 3.11 with venv and headers was found: run 'make system', then again."
+    assert ended.stdout.splitlines() == [said]
 
 
 REPORT = {

@@ -88,6 +88,17 @@ def test_a_claimed_port_is_refused_before_anybody_listens_on_it() -> None:
     hold_ports([f"/ip4/127.0.0.1/tcp/{port}"]).release()
 
 
+def test_a_port_that_needs_privileges_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def as_somebody_else(_socket: socket.socket, address: object) -> None:
+        if isinstance(address, tuple):  # a claim is a name of the kernel
+            raise PermissionError
+
+    # These tests may run as root, or where every port is for everybody.
+    monkeypatch.setattr(socket.socket, "bind", as_somebody_else)
+    with pytest.raises(StartFailed, match="port 80 needs privileges; choose one above 1023"):
+        hold_ports(["/ip4/127.0.0.1/tcp/80"])
+
+
 @pytest.mark.parametrize("address", ["", "/ip4/127.0.0.1", "/ip4/127.0.0.1/tcp/x", "tcp"])
 def test_what_is_no_address_to_listen_on_is_said_so(address: str) -> None:
     with pytest.raises(StartFailed, match="not an address to listen on"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -100,6 +101,19 @@ def test_a_download_that_was_broken_off_is_not_taken_for_a_model(
         hub_folder("someone/small", "main")
 
 
+def test_a_hub_that_cannot_be_reached_is_one_line(
+    hub_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        monkeypatch.setattr(constants, "ENDPOINT", address)
+        with pytest.raises(UnusableModel, match=r"cannot be downloaded \(.*HF_TOKEN") as raised:
+            hub_folder("someone/small", "main")
+    assert "\n" not in str(raised.value)
+
+
 def test_another_revision_is_not_confused_with_the_one_that_is_cached(
     hub_cache: Path, whole: Path
 ) -> None:
@@ -163,6 +177,25 @@ def test_a_model_without_an_end_token_is_refused(whole: Path, tmp_path: Path) ->
     del tokenizer["eos_token"]
     (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer))
     with pytest.raises(UnusableModel, match="no end token"):
+        load_policy(PolicySettings(model=str(folder)), 0)
+
+
+def test_a_folder_of_something_else_is_no_model(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(UnusableModel, match=r"is no model: .* has no config\.json"):
+        load_policy(PolicySettings(model=str(tmp_path)), 0)
+
+
+def test_a_tokenizer_that_is_none_or_a_slow_one_is_refused(whole: Path, tmp_path: Path) -> None:
+    folder = changed(whole, tmp_path / "broken")
+    (folder / "tokenizer.json").write_text("{")
+    with pytest.raises(UnusableModel, match=r"tokenizer of .* cannot be loaded") as raised:
+        load_policy(PolicySettings(model=str(folder)), 0)
+    assert "\n" not in str(raised.value)
+    folder = changed(whole, tmp_path / "slow")
+    (folder / "tokenizer.json").unlink()
+    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "ByT5Tokenizer"}')
+    with pytest.raises(UnusableModel, match="no fast tokenizer"):
         load_policy(PolicySettings(model=str(folder)), 0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from swarmnode.config.policy import LoraSettings, PolicySettings
 from swarmnode.hosted_policy import HostedPolicy
 from swarmnode.policy.loading import load_policy
-from swarmnode.policy.lora import adapter_weights, merged_weights
+from swarmnode.policy.lora import adapter_weights, add_adapters, merged_weights
 from swarmnode.policy.matrices import LowRank, Matrix, beside
 from swarmnode.policy.names import UnusableModel
 from swarmnode.policy.policy import Policy
 from swarmnode.policy.saved_state import CheckpointRefused
-from tests.unit.model_support import disturb, logits, packed, small_llama, write_model
+from tests.unit.model_support import disturb, logits, packed, small_gpt2, small_llama, write_model
 from tests.unit.resume_support import digests, order, rounds, saved
 
 LORA = LoraSettings(rank=4, alpha=8.0)
@@ -150,6 +151,16 @@ def test_targets_that_the_model_lacks_are_refused_in_one_line(folder: Path) -> N
     with pytest.raises(UnusableModel, match=r"policy\.lora\.targets") as raised:
         adapted(folder, targets=("nothing",))
     assert "\n" not in str(raised.value)
+
+
+def test_layers_of_another_kind_and_an_absent_package_are_one_line(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UnusableModel, match="GPT2LMHeadModel has no linear layers"):
+        add_adapters(small_gpt2(), LORA, 0)  # its layers are convolutions
+    monkeypatch.setitem(sys.modules, "peft", None)
+    with pytest.raises(UnusableModel, match=r"needs the package peft: pip install '.*\[lora\]'"):
+        adapted(folder)
 
 
 def hosted(folder: Path, lora: LoraSettings, **training: Any) -> HostedPolicy:

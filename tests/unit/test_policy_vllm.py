@@ -160,6 +160,14 @@ def test_without_the_package_it_says_what_is_missing(monkeypatch: pytest.MonkeyP
     assert "\n" not in str(raised.value)
 
 
+def test_a_model_that_is_in_no_files_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "vllm", ModuleType("vllm"))
+    model: Any = StandInModel()
+    model.name_or_path = ""
+    with pytest.raises(UnsupportedModel, match="needs a model of the hub or a folder"):
+        VllmEngine(model)
+
+
 def test_it_sleeps_between_calls_and_wakes_its_weights_before_its_cache(
     engine: Any,
 ) -> None:

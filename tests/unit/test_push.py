@@ -6,6 +6,7 @@ The library reads its settings when it is imported, so that every call is a prog
 from __future__ import annotations
 
 import os
+import pty
 import socket
 import subprocess
 import sys
@@ -39,7 +40,12 @@ def model(tmp_path: Path) -> Path:
 
 
 def pushed(
-    folder: Path, address: str, *arguments: str, token: str | None = TOKEN, **environment: str
+    folder: Path,
+    address: str,
+    *arguments: str,
+    token: str | None = TOKEN,
+    terminal: int | None = None,
+    offline: bool = False,
 ) -> subprocess.CompletedProcess[str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
     return subprocess.run(
@@ -51,9 +57,9 @@ def pushed(
             # The loopback hub has no Xet store.
             "HF_HUB_DISABLE_XET": "1",
             **({"HF_TOKEN": token} if token else {}),
-            **environment,
+            **({"HF_HUB_OFFLINE": "1"} if offline else {}),
         },
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL if terminal is None else terminal,
         capture_output=True,
         text=True,
         timeout=90,
@@ -122,15 +128,34 @@ def test_a_hub_that_is_not_there_is_told(model: Path) -> None:
     assert f"{address} cannot be reached" in one_line(ended)
 
 
+def test_an_answer_that_is_none_is_told(model: Path, server: Hub) -> None:
+    server.garbled = True
+    ended = pushed(model, server.address, "me/model", "--yes")
+    assert ended.returncode == 1
+    assert "the upload failed: " in one_line(ended)
+
+
+def test_who_says_no_uploads_nothing(model: Path, server: Hub) -> None:
+    terminal, theirs = pty.openpty()
+    os.write(terminal, b"n\n")
+    ended = pushed(model, server.address, "me/model", terminal=theirs)
+    os.close(theirs)
+    os.close(terminal)
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[-1] == "swarmnode: nothing was uploaded"
+    assert f"Upload 3 files (10 KiB) to {server.address}/me/model, private?" in ended.stdout
+    assert server.requests == []
+
+
 def test_what_cannot_be_uploaded_is_told_before_anything_is_sent(
     model: Path, server: Hub, tmp_path: Path
 ) -> None:
-    for folder, repository, environment, code, words in (
-        (tmp_path, "me/model", {}, 3, "holds no model"),
-        (model, "me/mo del", {}, 2, "is no name of a repository"),
-        (model, "me/model", {"HF_HUB_OFFLINE": "1"}, 3, "HF_HUB_OFFLINE is set"),
+    for folder, repository, offline, code, words in (
+        (tmp_path, "me/model", False, 3, "holds no model"),
+        (model, "me/mo del", False, 2, "is no name of a repository"),
+        (model, "me/model", True, 3, "HF_HUB_OFFLINE is set"),
     ):
-        ended = pushed(folder, server.address, repository, "--yes", **environment)
+        ended = pushed(folder, server.address, repository, "--yes", offline=offline)
         assert ended.returncode == code
         assert words in one_line(ended)
     assert server.requests == []

@@ -101,12 +101,32 @@ def test_who_shows_the_key_gets_a_place_and_answers(tmp_path: Path) -> None:
                     break
                 await asyncio.sleep(0.05)
             assert not spot.alive
-            with pytest.raises(ChildGone):
+            with pytest.raises(ChildGone, match="remote-1 is not here"):
                 await spot.call("sample", SAMPLE, 30)
             # Somebody else may have it then.
             async with guest(door, tmp_path / "generators.pem", answers):
                 await asyncio.wait_for(spot.begin(), 30)
                 assert spot.starts == 2
+
+    asyncio.run(story())
+
+
+def test_one_that_leaves_while_it_is_asked_is_gone(tmp_path: Path) -> None:
+    async def story() -> None:
+        spot, asked = Place("remote-1"), asyncio.Event()
+
+        async def hangs(_asked: Any) -> Any:
+            asked.set()
+            await asyncio.Event().wait()
+
+        async with open_door(tmp_path, [spot]) as door:
+            answers = {**saying(), "sample": hangs}
+            async with guest(door, tmp_path / "generators.pem", answers):
+                await asyncio.wait_for(spot.begin(), 30)
+                asking = asyncio.create_task(spot.call("sample", SAMPLE, 30))
+                await asyncio.wait_for(asked.wait(), 30)
+            with pytest.raises(ChildGone, match="remote-1 is gone during sample: "):
+                await asking
 
     asyncio.run(story())
 

@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from swarmnode.config.channels import RewardModel
+from swarmnode.reward_models.comparisons import read_comparisons, split
 from swarmnode.reward_models.opening import open_judge
+from tests.unit.model_support import write_model
 from tests.unit.preference_support import pairs, write_lines
 from tests.unit.test_cli import run
 
@@ -64,3 +66,27 @@ def test_a_mistake_is_one_line_and_leaves_nothing_behind(
         "few.jsonl",
         "some.jsonl",
     ]
+
+
+def test_what_only_loading_or_examining_shows_is_one_line_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = list(pairs(8))
+    data = write_lines(tmp_path / "data.jsonl", iter(told))
+    _, held = split(read_comparisons(data).every, 0.2, 0)
+    for pair in told:
+        if pair["prompt"] in {one.prompt for one in held}:
+            pair["chosen"] = "far too long " * 60
+    unheard = write_lines(tmp_path / "unheard.jsonl", iter(told))
+    sees = write_model(tmp_path / "sees")
+    config = json.loads((sees / "config.json").read_text())
+    (sees / "config.json").write_text(json.dumps(config | {"model_type": "sam"}))
+    for file, more, line in (
+        (unheard, ("--epochs", "1"), "no held-out completion could be judged; raise --max-tokens"),
+        (data, ("--model", str(sees)), "is no model that transformers can put a classification"),
+    ):
+        train = ("reward-model", "train", str(file), str(tmp_path / "out"))
+        assert run(monkeypatch, *train, *more) == 3
+        said = capsys.readouterr().err.splitlines()
+        assert line in said[-1]
+    assert not (tmp_path / "out").exists()

@@ -176,6 +176,16 @@ def test_a_template_that_takes_offence_at_a_text_costs_that_text_its_score_and_n
     assert [score == score for score in found.scores] == [True, False, True]
 
 
+def test_a_template_that_refuses_every_answer_is_refused_in_one_line(tmp_path: Path) -> None:
+    folder = with_template(
+        write_classifier(tmp_path / "m", "qwen2-chat"),
+        "{{ raise_exception('answers are\nnot for me') }}",
+    )
+    with pytest.raises(UnusableModel, match="cannot show a question with its answer") as raised:
+        opened(folder)
+    assert "\n" not in str(raised.value)
+
+
 @pytest.mark.parametrize(
     ("template", "shown"),
     [

@@ -75,6 +75,11 @@ def test_every_setting_is_documented() -> None:
         ('tasks.names=["bf", "bf"]', r"tasks.names \(from --set\): name each task once; .*: bf$"),
         ("tasks.names=bf", r'write a list, such as \["a", "b"\]'),
         ("policy=3", r"policy \(from --set\) is a section; set policy.something"),
+        ("policy.remote_generators=1", r"remote_generators needs policy\.generators_address"),
+        (
+            'rewards.channels.models=[{name="length", model="a/b"}]',
+            "two channels are called length; give each a name of its own",
+        ),
     ],
 )
 def test_a_mistake_of_form_says_what_to_write(assignment: str, line: str) -> None:

@@ -8,12 +8,13 @@ import socket
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from structlog.testing import capture_logs
 
 from swarmnode.config.dashboard import Dashboard
 from swarmnode.config.settings import Settings
@@ -147,20 +148,28 @@ def test_switched_off_there_is_neither_a_page_nor_a_secret(tmp_path: Path) -> No
     assert not home.dashboard_secret.exists()
 
 
-def test_an_address_that_is_none_of_this_machine_costs_the_page_alone(tmp_path: Path) -> None:
+def test_an_address_that_is_none_of_this_machine_costs_the_page_alone(
+    tmp_path: Path, told: Callable[[str], None]
+) -> None:
     home = Home(tmp_path)
     home.make()
     settings = Settings(dashboard=Dashboard(address="192.0.2.1"))
-    assert opened(home, settings, fetched) == ""
+    with capture_logs() as logged:
+        assert opened(home, settings, fetched) == ""
+    (entry,) = logged
+    assert entry["why"]
+    told(entry["event"])
 
 
-def test_a_taken_port_is_another_port(tmp_path: Path) -> None:
+def test_a_taken_port_is_another_port(tmp_path: Path, told: Callable[[str], None]) -> None:
     home = Home(tmp_path)
     home.make()
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+    with socket.create_server(("127.0.0.1", 0)) as taken, capture_logs() as logged:
         port = taken.getsockname()[1]
         settings = Settings(dashboard=Dashboard(port=port))
         seen: list[str] = []
         address = opened(home, settings, lambda address: seen.append(fetched(address)))
         assert f":{port}/" not in address
     assert seen
+    (entry,) = (each for each in logged if each.get("port") == port)
+    told(entry["event"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
 import json
 import os
@@ -29,7 +30,7 @@ from swarmnode.store import (
     StoreError,
     tables,
 )
-from swarmnode.store.migrations import MIGRATIONS, migrate
+from swarmnode.store.migrations import MIGRATIONS, StrangeDatabase, migrate
 from swarmnode.store.writer import Job
 from swarmproto import ReplayWindow
 
@@ -406,6 +407,27 @@ def test_a_place_that_cannot_be_opened_gives_one_line(places: Places, tmp_path: 
     places.reserved.mkdir()
     with pytest.raises(StoreError, match=r"reserved\.json cannot be used: Is a directory"):
         places.open()
+
+
+def test_a_damaged_file_that_cannot_be_replaced_gives_one_line(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places.database.write_bytes(b"no database " * 100)
+
+    def read_only(_path: Path, _target: Path) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    def read_back_otherwise(_connection: sqlite3.Connection) -> None:
+        raise StrangeDatabase
+
+    with monkeypatch.context() as disk:
+        disk.setattr(Path, "rename", read_only)
+        with pytest.raises(StoreError, match="cannot be set aside: Read-only file system"):
+            places.open()
+    with monkeypatch.context() as disk:
+        disk.setattr("swarmnode.store.database.migrate", read_back_otherwise)
+        with pytest.raises(StoreError, match="cannot be made: what is written isn't what is read"):
+            places.open()
 
 
 @pytest.fixture

@@ -71,6 +71,7 @@ def test_bootstrap_addresses_are_outside_the_id() -> None:
         ("[rules]", "[rules", "not valid TOML"),
         (ADDRESS, "/ip4/192.0.2.7/tcp/4001", "is no bootstrap address"),
         (ADDRESS, "/ip4/1.2.3.4\\u001b[2J/p2p/x", "is no bootstrap address"),
+        (f'"{ADDRESS}"', ", ".join(33 * [f'"{ADDRESS}"']), "name at most 32 bootstrap addresses"),
         ('name = "A few Friends!"', "name = 3", "name must be a text"),
     ],
 )

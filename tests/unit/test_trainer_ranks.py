@@ -22,6 +22,7 @@ from swarmnode.config.policy import PolicySettings, TinySettings
 from swarmnode.config.settings import SettingsError, load_settings
 from swarmnode.process import Child, ChildGone, ChildRefused
 from swarmnode.torchrun import Place, place_of
+from swarmnode.trainer_ranks import TrainerRanks, UnusableRanks
 from swarmnode.training.layout import layout_of
 from swarmnode.training.ranks import Alone, rows_of_ranks
 from tests.unit.model_support import small_gpt2
@@ -200,6 +201,20 @@ def test_where_one_rank_is_lost_all_of_them_end() -> None:
     psutil.wait_procs([other], timeout=30)
     assert not other.is_running()
     host.child.close_now()
+
+
+def test_ranks_need_a_device_each_that_can_be_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.distributed, "init_process_group", lambda *_, **__: None)
+    monkeypatch.setattr(torch.distributed, "new_group", lambda **_: None)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda _device: None)
+    store: Any = torch.distributed
+    ranks = TrainerRanks(Place(0, 2, 0, 2, "127.0.0.1", 1), store.HashStore(), 1)
+    ranks.check(torch.device("cpu"))
+    with pytest.raises(UnusableRanks, match="2 trainer processes want a CUDA device each, and tor"):
+        ranks.check(torch.device("cuda"))
+    with pytest.raises(UnusableRanks, match="on processors or CUDA devices, not on mps; set"):
+        ranks.check(torch.device("mps"))
 
 
 def test_torchrun_says_in_the_environment_which_rank_a_process_is() -> None:

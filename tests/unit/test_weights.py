@@ -26,6 +26,7 @@ from swarmnode.weights.channel import (
     WeightsError,
     WeightsIn,
     WeightsMismatch,
+    WeightsTorn,
 )
 from swarmnode.weights.folder import FolderIn, FolderOut
 from swarmnode.weights.locks import LockedFile
@@ -466,3 +467,38 @@ def test_buffers_and_waits_are_as_set() -> None:
         PolicySettings.model_validate(elsewhere | {"generators_address": "127.0.0.1:1"})
     with pytest.raises(ValidationError, match="needs a generator"):
         PolicySettings(mode="split", generators=0)
+
+
+def test_places_that_cannot_be_used_are_one_line(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    inside = tmp_path / "file" / "place"
+    with pytest.raises(WeightsError, match=r"can't hold weights .*channel=folder"):
+        writer("shared-memory", inside)
+    with pytest.raises(WeightsError, match=r"can't carry weights .*policy\.weights\.folder"):
+        writer("folder", inside)
+    out = writer("shared-memory", place)
+    (place / "current").mkdir()
+    with pytest.raises(WeightsError, match=r"current can't be written \(Is a directory\)"):
+        out.publish(0, uniform(0).items())
+    (place / "current").rmdir()
+    out.close()
+
+
+def test_weights_under_another_versions_name_are_refused(place: Path) -> None:
+    out, taking = writer("folder", place), FolderIn(place)
+    out.publish(3, uniform(3).items())
+    (path,) = place.iterdir()
+    path.rename(path.with_name(path.name.replace("0003-", "0004-")))
+    with pytest.raises(WeightsDamaged, match="holds other weights than it says"):
+        taking.take(uniform(-1), -1)
+
+
+def test_a_file_that_ends_while_it_is_read_leaves_tensors_that_are_known_to_be_torn(
+    place: Path,
+) -> None:
+    out, taking = writer("folder", place), FolderIn(place)
+    out.publish(3, uniform(3).items())
+    (path,) = place.iterdir()
+    into = Interrupted(uniform(-1), lambda: os.truncate(path, 10_000))
+    with pytest.raises(WeightsTorn, match="could not be read to its end"):
+        taking.take(into, -1)

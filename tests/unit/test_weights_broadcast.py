@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from swarmnode.weights import stream
-from swarmnode.weights.broadcast import BroadcastIn, BroadcastOut
+from swarmnode.weights.broadcast import OK, BroadcastIn, BroadcastOut
 from swarmnode.weights.channel import Taken, WeightsError, WeightsIn, WeightsMismatch, WeightsTorn
 from swarmnode.weights.checksum import checksum
-from swarmnode.weights.meeting import Address
+from swarmnode.weights.meeting import Address, Meeting
 from swarmnode.weights.plan import Plan
 from tests.unit.weights_support import blank, gathering, large, mixed, values
 
@@ -191,6 +191,25 @@ def test_a_generator_that_does_not_come_costs_a_wait_and_is_named() -> None:
     assert type(error.value) is WeightsError
     assert all(tensor.sum() == 0 for tensor in into.values()), "nothing was filled"
     taking.close()
+    out.close()
+
+
+def test_a_generator_that_is_lost_as_the_broadcast_begins_fails_it_for_all() -> None:
+    sent = large()
+    out = trainer(sent, 1, seconds=1)
+    lost = Meeting(out.address, serve=False)
+
+    def comes_and_is_gone() -> None:
+        while (offer := lost.offered()) is None:
+            time.sleep(0.001)
+        lost.tell(offer.key("ready/1"), OK)
+
+    with ThreadPoolExecutor(1) as beside:
+        gone = beside.submit(comes_and_is_gone)
+        with pytest.raises(WeightsError, match=r"^version 0 didn't get to all gen") as error:
+            out.publish(0, sent.items())
+        gone.result()
+    assert "\n" not in str(error.value)
     out.close()
 
 
