@@ -12,7 +12,7 @@ from torch import Tensor
 from swarmnode.config.policy import PolicySettings
 from swarmnode.policy.policy import Policy
 from swarmnode.policy.spreading import whole
-from swarmnode.weights.broadcast import BroadcastOut
+from swarmnode.weights.broadcast_out import BroadcastOut
 from swarmnode.weights.channel import WeightsOut
 from swarmnode.weights.opening import open_out
 from swarmnode.weights.selected import Selected, selected

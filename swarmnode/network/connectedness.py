@@ -15,10 +15,11 @@ from typing import Final
 
 from swarmnode.clock import Clock
 from swarmnode.network.addresses import is_near, tcp_part
+from swarmnode.network.connections import Connection
 from swarmnode.network.dialback import DIAL_BACK_PROTOCOL, RESPONSE_BYTES, Reachability
 from swarmnode.network.peer import PeerUnreachable, peer_id_in
 from swarmnode.network.saved_peers import DialBook, SavedPeers
-from swarmnode.network.supervised import Connection, Patience, Supervised
+from swarmnode.network.supervised import Patience, Supervised
 
 WANTED_PEERS: Final = 16
 """From so many on only bootstrap peers are dialled without need."""

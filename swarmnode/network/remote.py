@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ import structlog
 from swarmnode.channel import CallFailed, Channel, ChannelError, ChannelTimedOut
 from swarmnode.clock import Clock
 from swarmnode.network.order import NetworkOrder
+from swarmnode.network.own_bundles import OwnBundles
 from swarmnode.network.remote_process import Patience, RespawnedProcess
 from swarmnode.network.transport import UNKNOWN_HEALTH, Delivered, TransportError
 from swarmnode.prefixes import THROUGH_OTHERS
@@ -40,17 +40,7 @@ FETCH_SECONDS = 40.0
 """Limits of last resort, above those that the network process keeps itself."""
 ASK_SECONDS = 10.0
 """A question that the network process answers without a peer."""
-OWN_BYTES = 64 * 1024 * 1024
-"""Of own bundles that are kept for the process's next life, the oldest go first."""
-
 log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class _Own:
-    payload: Mapping[str, Any]
-    size: int
-    expires: float
 
 
 class RemoteTransport:
@@ -83,8 +73,7 @@ class RemoteTransport:
         )
         self._channel: Channel | None = None
         self._first_attempt = asyncio.Event()
-        self._own: deque[_Own] = deque()
-        self._own_bytes = 0
+        self._own = OwnBundles()
         self._next_order = order
         self._holders: tuple[str, ...] = ()
         self._health: Mapping[str, Any] = {}
@@ -124,9 +113,7 @@ class RemoteTransport:
             "expires": expires,
         }
         size = len(bundle.header_bytes) + sum(map(len, bundle.group_bytes))
-        self._own.append(_Own(payload, size, expires))
-        self._own_bytes += size
-        self._forget()
+        self._own.keep(payload, size, expires, self._clock.now())
         with contextlib.suppress(TransportError):
             await self._ask("announce", payload, ANNOUNCE_SECONDS)
 
@@ -243,8 +230,7 @@ class RemoteTransport:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._watch(channel))
                 await self._begin(channel)
-                self._forget()
-                kept = list(self._own)
+                kept = self._own.kept(self._clock.now())
                 self._channel, self._down_since = channel, None
                 self._first_attempt.set()
                 tasks.create_task(self._save_peers())
@@ -299,21 +285,15 @@ class RemoteTransport:
             await asyncio.sleep(self._patience.between_saves)
             self._on_saved_peers(self._next_order.saved_peers)
 
-    async def _announce_again(self, channel: Channel, kept: Sequence[_Own]) -> None:
-        for own in kept:
+    async def _announce_again(self, channel: Channel, kept: Sequence[Mapping[str, Any]]) -> None:
+        for payload in kept:
             with contextlib.suppress(ChannelTimedOut, CallFailed):
-                await channel.call("announce", own.payload, ANNOUNCE_SECONDS)
+                await channel.call("announce", payload, ANNOUNCE_SECONDS)
 
     async def _farewell(self, channel: Channel) -> None:
         if self._channel is channel:
             self._on_saved_peers(self._next_order.saved_peers)
         await channel.call("stop", {}, self._patience.stop)
-
-    def _forget(self) -> None:
-        """Our announcements that need not be made again: the oldest, which expire first."""
-        now = self._clock.now()
-        while self._own and (self._own[0].expires <= now or self._own_bytes > OWN_BYTES):
-            self._own_bytes -= self._own.popleft().size
 
 
 def _delivered(found: Any) -> Iterator[Delivered]:

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, TypeVar
 import structlog
 
 from swarmnode.clock import Clock
-from swarmnode.network.addresses import RELAYED
+from swarmnode.network.connections import Connection, seen_again
 from swarmnode.network.peer import Handler, Heard, Peer, PeerUnreachable
 from swarmnode.network.whereabouts import Whereabouts
 
@@ -48,15 +48,6 @@ class Patience:
     rebuild_first: float = 1.0
     rebuild_most: float = 60.0
     close: float = 10.0
-
-
-@dataclass(slots=True)
-class Connection:
-    """A peer that we are connected to; `since` is in seconds since 1970."""
-
-    address: str
-    since: float
-    missed_pings: int = 0
 
 
 class Supervised:
@@ -304,16 +295,9 @@ class Supervised:
     async def _look_at_connections(self, peer: Peer) -> None:
         before = [(peer_id, each.address) for peer_id, each in self.connections.items()]
         listed = await self._within(self._patience.look, peer.connected(), otherwise=before)
-        now, known = self._clock.now(), self.connections
-        addresses: dict[str, list[str]] = {}
-        for peer_id, address in listed:
-            addresses.setdefault(peer_id, []).append(address)
         if self._peer is peer:
-            self._looked_at = now
-            self.connections = {
-                peer_id: _seen_again(known.get(peer_id), each, now)
-                for peer_id, each in addresses.items()
-            }
+            self._looked_at = self._clock.now()
+            self.connections = seen_again(self.connections, listed, self._looked_at)
             self._whereabouts.listed({name: one.address for name, one in self.connections.items()})
 
     async def _within(
@@ -324,16 +308,6 @@ class Supervised:
                 return await asking
         except (TimeoutError, PeerUnreachable):
             return otherwise
-
-
-def _seen_again(before: Connection | None, addresses: Sequence[str], now: float) -> Connection:
-    """A peer by the addresses of its connections, those through relays last."""
-    best = sorted(addresses, key=lambda address: RELAYED in address)
-    if before is None:
-        return Connection(best[0], now)
-    if before.address not in addresses or RELAYED in before.address:
-        before.address = best[0]
-    return before
 
 
 async def _first_of(*waits: Coroutine[Any, Any, object]) -> None:

@@ -5,7 +5,7 @@ above all that they could take before. What can't be handed over is tried again 
 pauses: the generators go on with what they have meanwhile, as far as that is not too stale.
 
 Over shared memory or a folder weights are put there, and whoever is about to sample takes them. A
-broadcast wants everybody at once (weights/broadcast.py): as long as one is pending, generators come
+broadcast wants everybody at once (broadcast_out.py): as long as one is pending, generators come
 to it between two batches, and those that wait to begin come at once. One that has come, or come
 back, gets the weights as soon as the trainer isn't training, or with those of everybody else. All
 that is asked of the trainer comes from one task.

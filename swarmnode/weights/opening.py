@@ -7,7 +7,8 @@ from pathlib import Path
 import torch
 
 from swarmnode.config.weights import WeightSync
-from swarmnode.weights.broadcast import BroadcastIn, BroadcastOut
+from swarmnode.weights.broadcast_in import BroadcastIn
+from swarmnode.weights.broadcast_out import BroadcastOut
 from swarmnode.weights.channel import WeightsIn, WeightsOut
 from swarmnode.weights.folder import FolderIn, FolderOut
 from swarmnode.weights.meeting import Address

@@ -23,7 +23,7 @@ from pathlib import Path
 import torch
 
 from swarmnode.paths import shared_memory_folder
-from swarmnode.weights.broadcast import BroadcastOut
+from swarmnode.weights.broadcast_out import BroadcastOut
 from swarmnode.weights.channel import WeightsOut
 from swarmnode.weights.checksum import checksum
 from swarmnode.weights.folder import FolderOut

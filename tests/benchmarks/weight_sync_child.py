@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from swarmnode.weights.broadcast import BroadcastIn
+from swarmnode.weights.broadcast_in import BroadcastIn
 from swarmnode.weights.channel import WeightsIn
 from swarmnode.weights.checksum import checksum
 from swarmnode.weights.folder import FolderIn

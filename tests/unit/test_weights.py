@@ -20,7 +20,7 @@ from swarmnode.config.policy import PolicySettings
 from swarmnode.config.weights import WeightSync
 from swarmnode.paths import shared_memory_folder
 from swarmnode.weights import places
-from swarmnode.weights.broadcast import BroadcastOut
+from swarmnode.weights.broadcast_out import BroadcastOut
 from swarmnode.weights.channel import (
     WeightsDamaged,
     WeightsError,

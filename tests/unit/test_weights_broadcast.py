@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from swarmnode.weights import stream
-from swarmnode.weights.broadcast import OK, BroadcastIn, BroadcastOut
+from swarmnode.weights.broadcast_in import BroadcastIn
+from swarmnode.weights.broadcast_out import OK, BroadcastOut
 from swarmnode.weights.channel import Taken, WeightsError, WeightsIn, WeightsMismatch, WeightsTorn
 from swarmnode.weights.checksum import checksum
 from swarmnode.weights.meeting import Address, Meeting

@@ -13,7 +13,7 @@ import sys
 import torch
 from torch import Tensor
 
-from swarmnode.weights.broadcast import BroadcastIn
+from swarmnode.weights.broadcast_in import BroadcastIn
 from swarmnode.weights.checksum import checksum
 from swarmnode.weights.meeting import Address
 from tests.unit.weights_support import blank, large
