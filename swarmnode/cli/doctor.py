@@ -180,9 +180,10 @@ def _exposure(status: StatusDocument | None) -> list[Check]:
 
     ids = {each.name: each.process_id for each in status.processes} if status else {}
     daemon = ids.get("daemon")
-    told = status.network.addresses if status and status.network.transport == "libp2p" else ()
+    network = status.network if status and status.network.transport == "libp2p" else None
+    told = (network.addresses, network.asked_for) if network else ()
     try:
-        return exposure_checks(exposure_of(daemon, told) if daemon else None)
+        return exposure_checks(exposure_of(daemon, *told) if daemon else None)
     except psutil.Error as error:
         fix = "Run it as the user whose node it is."
         return [Check("open-to-others", Result.WARNING, str(error), fix)]

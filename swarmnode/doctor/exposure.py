@@ -32,13 +32,16 @@ class Exposure:
     mapping: Sequence[str]
     """Sockets that speak UPnP or NAT-PMP."""
     switches: Sequence[str]
-    """Of SWITCHES, those that p2pd has on."""
+    """Of SWITCHES, those that p2pd has on; of a node without p2pd, settings that are."""
     asked: Sequence[str]
     """Addresses that the network was told to listen on, loopback left out."""
 
 
-def exposure_of(process_id: int, addresses: Sequence[str] = ()) -> Exposure:
-    """Look at the process and all below it; `addresses` are those of a node without p2pd.
+def exposure_of(
+    process_id: int, addresses: Sequence[str] = (), asked_for: Sequence[str] = ()
+) -> Exposure:
+    """Look at the process and all below it; a node without p2pd has told its `addresses` itself,
+    and which of `public` and `relay` were asked for.
 
     Raises psutil.Error where they may not be looked at.
     """
@@ -63,7 +66,10 @@ def exposure_of(process_id: int, addresses: Sequence[str] = ()) -> Exposure:
         processes=len(tree),
         listeners=sorted(listeners),
         mapping=sorted(mapping),
-        switches=[each for each in SWITCHES if flags.get(each, "0") not in ("0", "false")],
+        switches=[
+            *(each for each in SWITCHES if flags.get(each, "0") not in ("0", "false")),
+            *(f"network.{each}" for each in asked_for),
+        ],
         asked=list(filter(_open, (*flags.get("hostAddrs", "").split(","), *addresses))),
     )
 
@@ -99,7 +105,7 @@ def _switched(exposure: Exposure) -> Check:
     if "natPortMap" in exposure.switches:
         return Check(name, Result.FAILED, "p2pd runs with UPnP", "End the node; report it.")
     if exposure.switches:
-        found = f"p2pd runs with {', '.join(exposure.switches)}"
+        found = f"the network runs with {', '.join(exposure.switches)}"
         fix = "--public and network.relay ask for these; leave them out to be without."
         return Check(name, Result.WARNING, found, fix)
     return Check(name, Result.OK, "no UPnP, no AutoNAT, no relaying")

@@ -62,6 +62,7 @@ class Assembly:
                     relay=order.relay,
                     sealing=sealing,
                     doors=doors,
+                    unreached=lambda: member.company.reachable is False,
                 )
             )
             # What we announced names the port that was drawn, so the next peer should have it too.
@@ -79,7 +80,7 @@ class Assembly:
             may_demote=not (order.test_network or order.relay),
             sealing=sealing,
         )
-        return Membership(
+        member = Membership(
             belonging,
             build,
             doors=doors,
@@ -88,6 +89,7 @@ class Assembly:
             probe=speaks_libp2p,
             lan=self._lan(order, premises, sealing) if order.lan else None,
         )
+        return member
 
     def _lan(self, order: NetworkOrder, premises: Premises, sealing: Sealing | None) -> Lan:
         from swarmnode.network.lan_messages import Language, service_type

@@ -70,8 +70,13 @@ class GuardedSwarm(Swarm):  # type: ignore[misc]
     ) -> None:
         """One connection, to its end: its slot is free then, not when the host ends."""
         raw = RawConnection(connection, False)
+        remote = raw.get_remote_address()
+        await self.take(raw, remote[0] if remote else "", address)
+
+    async def take(self, raw: Any, come_from: str, address: Any = None) -> None:
+        """A connection of a stranger, to its end; those that come from one place share a limit."""
         try:
-            if self._takes(raw.get_remote_address()):
+            if self._takes(come_from):
                 muxed = await self.upgrade_inbound_raw_conn(raw, address)
                 await self._meets(muxed, raw.get_remote_address())
                 await muxed.event_shutting_down.wait()
@@ -109,9 +114,9 @@ class GuardedSwarm(Swarm):  # type: ignore[misc]
         if self._doors.refuses(peer_id):
             await muxed.close()
 
-    def _takes(self, remote: tuple[str, int] | None) -> bool:
+    def _takes(self, come_from: str) -> bool:
         now = trio.current_time()
-        mine = self._handshakes.of(remote[0] if remote else "", now)
+        mine = self._handshakes.of(come_from, now)
         if mine.left < 1.0 or self._handshakes_of_all.refilled(HANDSHAKES_OF_ALL, now) < 1.0:
             return False
         mine.left -= 1.0

@@ -14,9 +14,13 @@ from typing import Any, Final
 
 import structlog
 
+from swarmnode.network.addresses import RELAYED
 from swarmnode.network.beside import Beside
+from swarmnode.network.libp2p_autonat import AutoNat
+from swarmnode.network.libp2p_circuits import CircuitsOfOurs
 from swarmnode.network.libp2p_gossip import Gossiping
 from swarmnode.network.libp2p_host import GuardedHost
+from swarmnode.network.libp2p_relay import Relay
 from swarmnode.network.libp2p_requests import Requests
 from swarmnode.network.libp2p_streams import address_of, expanded, parsed
 from swarmnode.network.light_libp2p import PeerID, PeerInfo, trio
@@ -39,7 +43,7 @@ class Libp2pPeer:
     def __init__(self, guest: Guest, ports: PortsHeld) -> None:
         self.died: Final = asyncio.Event()
         self.peer_id = ""
-        self.addresses: Sequence[str] = ()
+        self._listened: Sequence[str] = ()
         self._guest = guest
         self._own_guest = False
         self._ports = ports
@@ -47,12 +51,11 @@ class Libp2pPeer:
         self._guarded: GuardedHost
         self._requests: Requests
         self._gossiping: Gossiping
+        self._circuits: CircuitsOfOurs | None = None
 
     @classmethod
     async def start(cls, order: PeerOrder) -> Libp2pPeer:
         """Raises StartFailed; bootstrap peers that don't answer are no failure."""
-        if order.public or order.relay:
-            log.warning("py-libp2p has no relays and no hole punching: network.public and relay")
         guest = await Guest.start()
         try:
             peer = await cls.start_on(guest, order)
@@ -65,6 +68,11 @@ class Libp2pPeer:
     @classmethod
     async def start_on(cls, guest: Guest, order: PeerOrder) -> Libp2pPeer:
         """Beside others: a loop can have one guest. See start."""
+        for address in order.listen:
+            if "/udp/" in address:
+                raise StartFailed(
+                    f"libp2p listens by TCP, not on {address}: leave that out, or take hivemind"
+                )
         peer = cls(guest, hold_ports(order.listen))
         try:
             await peer._begin(order)
@@ -76,6 +84,11 @@ class Libp2pPeer:
             raise
         await peer._beside.dial(peer.connect, order.bootstrap)
         return peer
+
+    @property
+    def addresses(self) -> Sequence[str]:
+        """See Peer; those through relays come and go."""
+        return [*self._listened, *(self._circuits.addresses if self._circuits else ())]
 
     @property
     def has_dht(self) -> bool:
@@ -137,13 +150,15 @@ class Libp2pPeer:
         return await self._requests.ping(peer_id)
 
     async def connect(self, address: str) -> bool:
-        """Dial a multiaddr that ends in /p2p/ID."""
-        place = parsed(address)
-        if place is None:
+        """Dial a multiaddr that ends in /p2p/ID; through a relay only where ours may be used."""
+        if parsed(address) is None or (RELAYED in address and self._circuits is None):
             return False
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                await self._guest.call(self._dial, *place)
+                if RELAYED in address and self._circuits:
+                    await self._guest.call(self._circuits.connect, address)
+                else:
+                    await self._guest.call(self._dial, address)
         except Exception:  # py-libp2p raises what it likes
             return False
         return True
@@ -200,12 +215,32 @@ class Libp2pPeer:
         self._guarded = GuardedHost(order.private_key, order.announce_addresses, order.doors)
         self._requests = Requests(self._guest, self._guarded)
         self._gossiping = Gossiping(self._guarded.host, order.private_key, order.doors)
-        async with self._gossiping.running(), self._guarded.running(order.listen):
+        services = self._services(order)
+        async with (
+            self._gossiping.running(),
+            self._guarded.running(order.listen),
+            trio.open_nursery() as nursery,
+        ):
             self.peer_id = str(self._guarded.host.get_id())
             listened = map(str, self._guarded.host.get_addrs())
-            self.addresses = [each for address in listened for each in expanded(address)]
+            self._listened = [each for address in listened for each in expanded(address)]
+            for each in services:
+                nursery.start_soon(each.run)
             begun.set_result(None)
             await trio.sleep_forever()
+
+    def _services(self, order: PeerOrder) -> Sequence[CircuitsOfOurs | Relay]:
+        """What was asked for beside the rest, to be run."""
+        found: list[CircuitsOfOurs | Relay] = []
+        if order.doors is not None and (order.public or order.relay):
+            AutoNat(self._guest, self._guarded, order.doors.tries)
+        if order.doors is not None and order.relay:
+            found.append(Relay(self._guarded, order.doors.whereabouts))
+        elif order.public:
+            relays, unreached = order.bootstrap, order.unreached
+            self._circuits = CircuitsOfOurs(self._guarded, relays, unreached, self._dial)
+            found.append(self._circuits)
+        return found
 
     def _over(self, living: asyncio.Task[Any]) -> None:
         """The host has ended, and trio perhaps."""
@@ -214,13 +249,16 @@ class Libp2pPeer:
             log.error("libp2p ended", why=f"{type(first).__name__}: {first}".splitlines()[0][:300])
         self.died.set()
 
-    async def _dial(self, peer: Any, address: Any) -> None:
+    async def _dial(self, address: str) -> None:
         """Under trio. Raises whatever py-libp2p raises."""
-        swarm = self._guarded.swarm
+        place = parsed(address)
+        if place is None:
+            raise ValueError("not an address")
+        (peer, there), swarm = place, self._guarded.swarm
         swarm.unblock_peer(peer)  # else it would not be dialled for a minute after a failure
         swarm.peerstore.clear_addrs(peer)
-        swarm.peerstore.add_addrs(peer, [address], ADDRESS_SECONDS)
-        await self._guarded.host.connect(PeerInfo(peer, [address]))
+        swarm.peerstore.add_addrs(peer, [there], ADDRESS_SECONDS)
+        await self._guarded.host.connect(PeerInfo(peer, [there]))
 
 
 def _first(error: BaseException) -> BaseException:

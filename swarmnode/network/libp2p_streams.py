@@ -12,11 +12,18 @@ from typing import Any, Final
 import psutil
 
 from swarmnode.network.addresses import tcp_part
-from swarmnode.network.light_libp2p import Multiaddr, PeerID
+from swarmnode.network.light_libp2p import (
+    RELAYED_CONNECTION,
+    Multiaddr,
+    PeerID,
+    length_prefixed,
+)
 from swarmnode.network.peer import peer_id_in
 
 _LENGTH_BYTES: Final = 4
 _CHUNK_BYTES: Final = 64 * 1024
+MESSAGE_BYTES_MAX: Final = 4096
+"""Of the messages about circuits."""
 GRANT_BYTES: Final = 64 * 1024
 """A quarter of what yamux lets a peer say unread."""
 
@@ -33,11 +40,19 @@ def parsed(address: str) -> tuple[Any, Any] | None:
 
 def address_of(connection: Any, peer_id: str) -> str:
     """Where a connection comes from or goes to, as a multiaddr; "" where that is unknown."""
+    if is_relayed(connection.muxed_conn):
+        relay = next(iter(connection.muxed_conn.get_transport_addresses()), "")
+        return f"{relay}/p2p/{peer_id}"
     remote = connection.muxed_conn.get_remote_address()
     if remote is None:
         return ""
     host, port = remote
     return address_at(host, port, peer_id)
+
+
+def is_relayed(muxed: Any) -> bool:
+    """Whether a connection goes through somebody else."""
+    return bool(muxed.get_connection_type() == RELAYED_CONNECTION)
 
 
 def address_at(host: str, port: int, peer_id: str) -> str:
@@ -70,6 +85,26 @@ def _own_hosts() -> Sequence[str]:
         for each in of_interface
         if each.family.name in ("AF_INET", "AF_INET6")
     ]
+
+
+async def write_message(stream: Any, message: Any) -> None:
+    """A protobuf message after its length, under trio."""
+    await stream.write(length_prefixed(message.SerializeToString()))
+
+
+async def read_message(stream: Any, kind: Any) -> Any:
+    """A protobuf message after its length, under trio. Raises ValueError for what is none."""
+    length = shift = 0
+    more = True
+    while more:
+        [byte] = await read_exactly(stream, 1)
+        length |= (byte & 0x7F) << shift
+        shift, more = shift + 7, byte >= 0x80
+        if length > MESSAGE_BYTES_MAX or shift > 14:
+            raise ValueError(f"a message of more than {MESSAGE_BYTES_MAX} bytes")
+    message = kind()
+    message.ParseFromString(await read_exactly(stream, length))
+    return message
 
 
 async def write_framed(stream: Any, message: bytes) -> None:

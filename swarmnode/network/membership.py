@@ -226,7 +226,8 @@ class Membership:
 
     def holders(self) -> Sequence[str]:
         """Addresses for the next announcement: ours, or those of peers that we shall offer to."""
-        if self.company.dialable:
+        # Who has an address by way of a relay was found to be out of reach.
+        if self.company.dialable and not relayed_ones(self.peer.addresses):
             return self._own_addresses()[:HOLDERS_MAX]
         others = self.company.dialable_peers(len(self.peer.connections))
         asked = [each for each in others if not self.errands.avoids(peer_id_in(each))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,7 +19,8 @@ class PeerOrder:
     `relay`: relay others' connections, for bootstrap peers with a public address. `folder` gets
     the key file and sockets; nobody else may be able to enter it. `replicas` are the peers that a
     record is stored on. `sealing` is a private swarm's. `doors` turn strangers away;
-    without them everybody is let in.
+    without them everybody is let in. `unreached` says whether others have found that they can't
+    dial us, for a library that does not find out by itself.
     """
 
     private_key: bytes = field(repr=False)
@@ -34,3 +35,4 @@ class PeerOrder:
     replicas: int = 5
     sealing: Sealing | None = None
     doors: Doors | None = None
+    unreached: Callable[[], bool] = lambda: False

@@ -164,7 +164,13 @@ class RemoteTransport:
         the library that it runs on.
         """
         restarts = self._process.restarts + self._restarts_inside
-        own = {"restarts": restarts, "down_since": None, "transport": self._order.transport}
+        order = self._order
+        own = {
+            "restarts": restarts,
+            "down_since": None,
+            "transport": order.transport,
+            "asked_for": [name for name in ("public", "relay") if getattr(order, name)],
+        }
         health = {**UNKNOWN_HEALTH, **self._health, **own}
         silent = asyncio.get_running_loop().time() - self._heard
         if self._channel is None and not self._first_attempt.is_set():

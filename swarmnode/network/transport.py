@@ -48,6 +48,7 @@ UNKNOWN_HEALTH: Mapping[str, Any] = {
     "next_attempt_seconds": None,
     "error": "",
     "lan": None,
+    "asked_for": [],
 }
 """Health of which nothing is known yet; all values are plain.
 
@@ -61,7 +62,8 @@ the bits of prefix that follow, by which announcements are spread over the DHT;
 mappings of address, connected and failures; `next_attempt_seconds` until one of those that are not
 connected is dialled, or None (all are, or unknown); `error` one line, empty for none; `lan`
 where this node is on local networks and whom it found there, None where it does not look: a mapping
-of addresses (host and port), connected, error and counts.
+of addresses (host and port), connected, error and counts; `asked_for` which of the settings
+`public` and `relay` are on.
 """
 
 

@@ -54,6 +54,8 @@ class NetworkStatus(Part):
     """How others get to us."""
     relays: tuple[str, ...] = ()
     """Ids of the peers that pass others' connections on to us."""
+    asked_for: tuple[str, ...] = ()
+    """Of the settings `public` and `relay` those that are on."""
     peers: int = 0
     """Connected now."""
     strangers: int = 0

@@ -1,4 +1,4 @@
-"""Finding a swarm by peers alone: exchange where nobody has a DHT, and what an earlier run saved."""
+"""Finding a swarm by peers alone: exchange where nobody has a DHT, and what was saved before."""
 
 from __future__ import annotations
 

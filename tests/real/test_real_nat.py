@@ -6,8 +6,9 @@ switch, at addresses of the internet: AutoNAT and relays take no others. Nothing
 
 from __future__ import annotations
 
+import importlib.util
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -32,13 +33,18 @@ from tests.real.real_support import (
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
 SERVER = "11.0.0.1"
+LAPTOPS = ("laptop0", "laptop1")
+HIVEMIND, LIBP2P = "hivemind", "libp2p"
 REACH_SECONDS = 120.0
 """AutoNAT asks 15 s after the start, and more than once."""
 
 
 @contextmanager
-def laptops(tmp_path: Path, here: Place, *options: str) -> Iterator[list[RealNode]]:
+def laptops(
+    tmp_path: Path, here: Place, *options: str, libraries: Sequence[str] = (HIVEMIND,) * 3
+) -> Iterator[list[RealNode]]:
     """A bootstrap peer that relays, which comes first, and two nodes behind routers."""
+    on = [("--set", f"network.transport={library}") for library in libraries]
     with ExitStack() as stack:
         outside = stack.enter_context(switched([f"{SERVER}/24", "11.0.0.2/24", "11.0.0.3/24"]))
         inside = [
@@ -47,11 +53,11 @@ def laptops(tmp_path: Path, here: Place, *options: str) -> Iterator[list[RealNod
         ]
         relaying = ("--listen", f"/ip4/{SERVER}/tcp/4001", "--set", "network.relay=true")
         bootstrap, address = here.bootstrap(
-            "bootstrap", *relaying, python=python_in(outside[0], tmp_path)
+            "bootstrap", *relaying, *on[0], python=python_in(outside[0], tmp_path)
         )
         nodes = [
-            here.run(f"laptop{number}", address, *options, python=python_in(name, tmp_path))
-            for number, name in enumerate(inside)
+            here.run(name, address, *options, *chosen, python=python_in(inside[number], tmp_path))
+            for number, (name, chosen) in enumerate(zip(LAPTOPS, on[1:], strict=True))
         ]
         for node in nodes:
             wait_connected(node)
@@ -85,11 +91,26 @@ def test_two_laptops_behind_routers_train_on_each_others_groups_through_a_bootst
         assert exceptions(bootstrap) == []
 
 
+@pytest.mark.parametrize(
+    "libraries",
+    [
+        (HIVEMIND, HIVEMIND, HIVEMIND),
+        (HIVEMIND, LIBP2P, LIBP2P),
+        (LIBP2P, LIBP2P, LIBP2P),
+        (LIBP2P, HIVEMIND, LIBP2P),
+    ],
+    ids="-".join,
+)
 def test_two_laptops_behind_routers_are_connected_through_a_relay_where_they_ask_for_it(
-    tmp_path: Path,
+    tmp_path: Path, libraries: tuple[str, str, str]
 ) -> None:
+    if LIBP2P in libraries and importlib.util.find_spec("libp2p") is None:
+        pytest.skip("the extra libp2p is not installed")
     options = ("--public", "--listen", "/ip4/0.0.0.0/tcp/0")
-    with place(tmp_path) as here, laptops(tmp_path, here, *options) as (bootstrap, *nodes):
+    with (
+        place(tmp_path) as here,
+        laptops(tmp_path, here, *options, libraries=libraries) as (bootstrap, *nodes),
+    ):
         relay = bootstrap.status()
         assert relay
         begun = time.monotonic()

@@ -97,6 +97,11 @@ def test_what_a_node_without_p2pd_was_told_to_listen_on_was_asked_for() -> None:
         told = exposure_of(os.getpid(), [loopback, "/ip4/192.0.2.1/tcp/4001/p2p/12D3KooW"])
         assert len(told.asked) == 1
         assert [each.result for each in exposure_checks(told)] == [Result.WARNING, Result.OK]
+        (_, relaying) = exposure_checks(exposure_of(os.getpid(), [], ["relay"]))
+        assert (relaying.result, relaying.found) == (
+            Result.WARNING,
+            "the network runs with network.relay",
+        )
 
 
 def test_a_socket_that_speaks_to_a_routers_port_mapping_is_seen() -> None:
