@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -15,16 +16,37 @@ CODES: Final = "Exit codes"
 """The section that has no lines."""
 
 
+USAGE: Final = 2
+"""The exit code of a line that has none behind it."""
+
+
 def lines() -> list[str]:
     """Every pattern in the first cells of the page's tables, once each, in order."""
-    return list(dict.fromkeys(_lines()))
+    return list(codes())
 
 
-def _lines() -> Iterator[str]:
+@cache
+def codes() -> Mapping[str, frozenset[int]]:
+    """The exit codes that the page has for each line; what several rows have is put together."""
+    found: defaultdict[str, set[int]] = defaultdict(set)
+    for line, code in _lines():
+        found[line] |= code
+    return {line: frozenset(code) for line, code in found.items()}
+
+
+def _lines() -> Iterator[tuple[str, set[int]]]:
     for section in PAGE.read_text(encoding="utf-8").split("\n## ")[1:]:
         for row in section.splitlines():
             if row.startswith("| `") and not section.startswith(CODES):
-                yield from re.findall("`([^`]+)`", row.strip("|").split(" | ")[0])
+                cell = row.strip("|").split(" | ")[0].strip()
+                whole = _codes_at_the_end(cell)
+                for line, behind in re.findall(r"`([^`]+)`((?: \([\d, ]+\))?)", cell):
+                    yield line, _codes_at_the_end(behind) or whole or {USAGE}
+
+
+def _codes_at_the_end(text: str) -> set[int]:
+    last = re.search(r"\(([\d, ]+)\)$", text)
+    return set(map(int, last[1].split(", "))) if last else set()
 
 
 @cache

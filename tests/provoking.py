@@ -3,8 +3,9 @@
 conftest.py registers it with pytest. While a test runs that `tests/provoked.py` names, every text
 of an exception of ours is kept, and every line that the test reads back of what was printed, by
 this process or by a program that it ran; what it reads otherwise, such as a log or a page, it says
-itself by the fixture `told`. After its last case its lines of docs/errors.md must be among them, or
-it fails. With `SWARMNODE_TEST_TOLD=FILE` all tests are listened to, and what they told is written
+itself by the fixture `told`. After its last case its lines of docs/errors.md must be among them,
+and where they are what a command ended with, with an exit code that the page has for them, or it
+fails. With `SWARMNODE_TEST_TOLD=FILE` all tests are listened to, and what they told is written
 there, for finding the test of a new line.
 """
 
@@ -14,18 +15,23 @@ import json
 import os
 import subprocess
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from tests.error_lines import fits
+from swarmnode.cli import PROGRAM
+from swarmnode.cli.exits import Mistake
+from tests.error_lines import codes, fits
 from tests.provoked import PROVOKED
 
 OURS: Final = ("swarmnode", "swarmproto")
 VARIABLE: Final = "SWARMNODE_TEST_TOLD"
+
+Told = defaultdict[str, set[int]]
+"""What was said, with the exit codes of commands that it ended."""
 
 
 def name_of(item: pytest.Item) -> str:
@@ -40,7 +46,7 @@ class Provoking:
     def __init__(self, *, partly: bool) -> None:
         self._partly = partly
         self._watched: set[type[BaseException]] = set()
-        self._told: defaultdict[str, set[str]] = defaultdict(set)
+        self._told: defaultdict[str, Told] = defaultdict(lambda: defaultdict(set))
         self._current = ""
         self._listens = False
         self._unfinished: set[str] = set()
@@ -58,24 +64,26 @@ class Provoking:
         @wraps(original)
         def made(error: BaseException, *arguments: Any, **named: Any) -> None:
             original(error, *arguments, **named)
-            self.keep(str(error))
+            self.keep(str(error), {error.code} if isinstance(error, Mistake) else set())
 
         kind.__init__ = made  # type: ignore[assignment, method-assign]
 
-    def keep(self, text: str) -> None:
+    def keep(self, text: str, codes: Collection[int] = ()) -> None:
         """Remember a text of the test that runs, if it is one of interest."""
         if self._listens:
-            self._told[self._current].add(text)
+            self._told[self._current][text] |= set(codes)
 
-    def keep_lines(self, text: object) -> None:
-        """Remember each line of what was printed; bytes are passed over."""
+    def keep_lines(self, text: object, code: int | None = None) -> None:
+        """Remember each line of what was printed, by a program that ended with `code`; bytes are
+        passed over."""
         for line in text.splitlines() if isinstance(text, str) else ():
-            self.keep(line)
+            ends = line.startswith(f"{PROGRAM}: ")
+            self.keep(line, {code} if ends and code is not None else ())
 
     @pytest.fixture
     def told(self) -> Callable[[str], None]:
         """What a test calls with a text that it read from a log, a page or an answer."""
-        return self.keep_lines
+        return lambda text: self.keep_lines(text)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
@@ -83,7 +91,7 @@ class Provoking:
         self._current = name_of(item)
         self._listens = VARIABLE in os.environ or self._current in PROVOKED.values()
         if self._listens:
-            self._told.setdefault(self._current, set())
+            self._told.setdefault(self._current, defaultdict(set))
             self.watch()
         try:
             return (yield)
@@ -113,10 +121,19 @@ class Provoking:
             Path(file).write_text(json.dumps(told, indent=1), encoding="utf-8")
 
 
-def unprovoked(test: str, told: Collection[str]) -> list[str]:
-    """Which of the lines that a test is to provoke are not among what was told in it."""
-    lines = [line for line, named in PROVOKED.items() if named == test]
-    return [line for line in lines if not any(fits(line, text) for text in told)]
+def unprovoked(test: str, told: Mapping[str, Collection[int]]) -> list[str]:
+    """Which of the lines that a test is to provoke are not among what was told in it.
+
+    `told` has the exit codes of what commands ended with; a line that has none of its own among
+    them, in words that fit, was not provoked.
+    """
+    missing = []
+    for line in (line for line, named in PROVOKED.items() if named == test):
+        found = [ended for text, ended in told.items() if fits(line, text)]
+        ended = {code for each in found for code in each}
+        if not found or (ended and not ended & codes()[line]):
+            missing.append(line)
+    return missing
 
 
 def _below(kind: type[BaseException]) -> Iterator[type[BaseException]]:
@@ -146,7 +163,7 @@ def _hear(plugin: Provoking) -> None:
     def communicated(process: Any, *arguments: Any, **named: Any) -> Any:
         result = ended(process, *arguments, **named)
         for stream in result:
-            plugin.keep_lines(stream)
+            plugin.keep_lines(stream, process.returncode)
         return result
 
     pytest.CaptureFixture.readouterr = heard  # type: ignore[assignment, method-assign]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import provoking
-from tests.error_lines import fits, lines
+from tests.error_lines import codes, fits, lines
 from tests.provoked import PROVOKED
 from tests.provoking import unprovoked
 
@@ -28,9 +28,23 @@ def test_a_test_that_is_named_exists(test: str) -> None:
 
 
 def test_a_test_that_does_not_provoke_its_line_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(provoking, "PROVOKED", {"no … is called …": "a::b", "a fault": "a::c"})
-    assert unprovoked("a::b", ["no task", "is called x"]) == ["no … is called …"]
-    assert unprovoked("a::b", ["oh: no filter is called x; take another"]) == []
+    line = "no filter is called …"
+    monkeypatch.setattr(provoking, "PROVOKED", {line: "a::b", "a fault": "a::c"})
+    assert unprovoked("a::b", {"no filter": set(), "is called x": set()}) == [line]
+    said = "oh: no filter is called x; take another"
+    assert unprovoked("a::b", {said: set()}) == []
+    assert unprovoked("a::b", {said: {1}}) == [line], "with another exit code"
+    assert unprovoked("a::b", {said: {2}}) == []
+    assert unprovoked("a::b", {said: {1}, f"{said} too": {2}}) == []
+
+
+def test_exit_codes_stand_behind_a_line_or_at_the_end_of_its_row() -> None:
+    assert codes()["… is no mix"] == {2}
+    assert codes()["… is not valid TOML"] == {3}
+    assert codes()["… is no setting; did you mean …?"] == {2, 3}
+    assert codes()["the hub does not know the token"] == codes()["the token may not write to …"]
+    assert codes()["--of …: write it as HOST:PORT, …"] == {2}
+    assert codes()["there is no folder …"] == {2, 3}
 
 
 def test_a_line_is_fitted_by_its_words_in_order() -> None:
