@@ -58,6 +58,7 @@ class RemoteWork:
         self.name = ""
         """What the node calls this generator."""
         self.refused = ""
+        """Why it serves no place, in one line."""
 
     @property
     def handlers(self) -> Mapping[str, Callable[[Any], Awaitable[Any]]]:
@@ -77,10 +78,12 @@ class RemoteWork:
 
     async def _begin(self, greeting: Mapping[str, Any]) -> None:
         if greeting["version"] != __version__:
-            raise Refused(
+            # The node hears it by the answer, and this machine's user by the end of the connection.
+            self.refused = (
                 f"the node is swarmnode {greeting['version']}, this generator {__version__}: "
                 "install the same on both"
             )
+            raise Refused(self.refused)
         self.name = greeting["name"]
         log.info("the node has room", name=self.name)
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +20,19 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from swarmnode import trainer_ranks
 from swarmnode.children import policy_child, trainer_words
 from swarmnode.config.policy import PolicySettings, TinySettings
 from swarmnode.config.settings import SettingsError, load_settings
 from swarmnode.process import Child, ChildGone, ChildRefused
 from swarmnode.torchrun import Place, place_of
-from swarmnode.trainer_ranks import TrainerRanks, UnusableRanks
+from swarmnode.trainer_ranks import (
+    RanksLost,
+    TrainerRanks,
+    UnusableRanks,
+    lead_torchrun,
+    next_life,
+)
 from swarmnode.training.layout import layout_of
 from swarmnode.training.ranks import Alone, rows_of_ranks
 from tests.unit.model_support import small_gpt2
@@ -186,13 +196,14 @@ def test_what_cannot_be_spread_is_one_line(two: Host, tmp_path: Path) -> None:
     rounds(two, 6, 1)
 
 
-def test_where_one_rank_is_lost_all_of_them_end() -> None:
+def test_where_one_rank_is_lost_all_of_them_end(capfd: pytest.CaptureFixture[str]) -> None:
     host = Host(2)
     host.create(0, order())
     (other,) = host.others()
     other.send_signal(signal.SIGKILL)
     with pytest.raises(ChildGone):
         rounds(host, 0, 1)
+    assert "policy host: another rank is gone (" in capfd.readouterr().err
     host.child.start()
     host.create(0, order())
     (other,) = host.others()
@@ -215,6 +226,26 @@ def test_ranks_need_a_device_each_that_can_be_shared(monkeypatch: pytest.MonkeyP
         ranks.check(torch.device("cuda"))
     with pytest.raises(UnusableRanks, match="on processors or CUDA devices, not on mps; set"):
         ranks.check(torch.device("mps"))
+
+
+def test_ranks_that_do_not_meet_say_who_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trainer_ranks, "PASS_TIMEOUT", timedelta(seconds=0.5))
+    monkeypatch.setattr(trainer_ranks, "JOIN_SECONDS", 0.5)
+    torch_distributed: Any = torch.distributed
+    store = torch_distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    place = Place(0, 2, 0, 2, "127.0.0.1", store.port)
+    with pytest.raises(RanksLost, match=r"^the other ranks don't come \("):
+        lead_torchrun(place)
+    assert not torch.distributed.is_initialized()
+    with pytest.raises(RanksLost, match=r"^the first rank did not come back within 0\.5 s$"):
+        next_life(place, last_life=1)
+    del store
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        absent = replace(place, port=nobody.getsockname()[1])
+        with pytest.raises(RanksLost, match=r"^127\.0\.0\.1:\d+ is not answering \(") as error:
+            next_life(absent, last_life=0)
+    assert "\n" not in str(error.value)
 
 
 def test_torchrun_says_in_the_environment_which_rank_a_process_is() -> None:
