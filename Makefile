@@ -5,8 +5,8 @@
 #   make fuzz            fuzzing alone, as long as you say: ARGUMENTS='--seconds 600 codec'
 #   make test-real       the tests that start the real program many times
 #   make bench NAME=...  one benchmark: engine, round, tasks, scorer, sharing, network, learning, scheduling_toy,
-#                        mixing, scheduling, scheduler_cost, attacks, log_prob_gate, gated_sharing, mismatch, hacking,
-#                        phase_memory, dpo, weight_sync, split, dashboard
+#                        mixing, scheduling, scheduler_cost, micro_batch, attacks, log_prob_gate, gated_sharing,
+#                        mismatch, hacking, phase_memory, dpo, weight_sync, split, dashboard
 #   make system          what apt or brew must bring
 #   make docs            the pages that are made from the code
 #   make site            the documentation as a site, in runs/site; a link that leads nowhere is an error
@@ -50,7 +50,7 @@ fuzz: $(STAMP)
 	@$(BIN)/python -m tests.fuzz.run --together $(TEST_WORKERS) $(ARGUMENTS)
 
 bench: $(STAMP)
-	@test -n "$(NAME)" || { echo "make bench needs NAME=engine, NAME=round, NAME=tasks, NAME=scorer, NAME=sharing, NAME=network, NAME=learning, NAME=scheduling_toy, NAME=mixing, NAME=scheduling, NAME=scheduler_cost, NAME=attacks, NAME=log_prob_gate, NAME=gated_sharing, NAME=mismatch, NAME=hacking, NAME=phase_memory, NAME=dpo, NAME=weight_sync, NAME=split or NAME=dashboard"; exit 2; }
+	@test -n "$(NAME)" || { echo "make bench needs NAME=engine, NAME=round, NAME=tasks, NAME=scorer, NAME=sharing, NAME=network, NAME=learning, NAME=scheduling_toy, NAME=mixing, NAME=scheduling, NAME=scheduler_cost, NAME=micro_batch, NAME=attacks, NAME=log_prob_gate, NAME=gated_sharing, NAME=mismatch, NAME=hacking, NAME=phase_memory, NAME=dpo, NAME=weight_sync, NAME=split or NAME=dashboard"; exit 2; }
 	@$(BIN)/python -m tests.benchmarks.$(or $(BENCH_$(NAME)),$(NAME)) $(ARGUMENTS)
 
 docs: $(STAMP)

@@ -57,6 +57,8 @@ _NOT_BOUND = {
     "weights",
 }
 """Settings of the policy that may change while it is trained."""
+_NOT_BOUND_IN_TRAINING = {"micro_batch_tokens", "activation_mib"}
+"""Those of training: they change neither loss nor gradient, and memory may ask for others."""
 
 
 class HostedPolicy:
@@ -80,7 +82,9 @@ class HostedPolicy:
         self._settings = settings
         self._warm_start(order)
         training = Training.model_validate(order["training"]).for_model(
-            settings.model, adapters=settings.lora.rank > 0
+            settings.model,
+            adapters=settings.lora.rank > 0,
+            device=self._policy.device.type,
         )
         if training.kl_weight > 0.0:
             self._policy.keep_reference()
@@ -118,7 +122,7 @@ class HostedPolicy:
         bound = {
             "policy": settings.model_dump(mode="json", exclude=_NOT_BOUND)
             | {"max_new_tokens": settings.new_tokens, "dtype": str(self._policy.dtype)[6:]},
-            "training": training.model_dump(mode="json"),
+            "training": training.model_dump(mode="json", exclude=_NOT_BOUND_IN_TRAINING),
             "rewards": {"channels": channels.model_dump(mode="json")},
         }
         self._state = PolicyState(

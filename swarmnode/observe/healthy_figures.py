@@ -90,7 +90,7 @@ HEALTHY: Mapping[str, str] = MappingProxyType(
         "send no log-probs.",
         "groups/live": "A third of all or more.",
         "groups/dead": "Fewer than two thirds of all; else another level.",
-        "groups/oversized_external": "0. Else raise `training.micro_batch_tokens`.",
+        "groups/oversized_external": "0. Else raise `training.external_group_tokens`.",
         "groups/out_of_memory": "0. Else shorter answers, or a smaller model.",
         "tokens/off_policy_dropped": "Few against tokens/external.",
         "tokens/": _COUNT,

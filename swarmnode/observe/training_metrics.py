@@ -60,7 +60,7 @@ TRAINING_METRICS: Mapping[str, str] = MappingProxyType(
         "groups/dead_local": "Local groups dropped because all rewards are equal.",
         "groups/dead_external": "External groups dropped because all rewards are equal.",
         "groups/oversized_external": "Live external groups dropped because one alone exceeds "
-        "`micro_batch_tokens`.",
+        "`external_group_tokens`.",
         "groups/out_of_memory": "Groups left out because one alone ran out of memory.",
         "tokens/local": "Trained tokens of local completions, per inner step.",
         "tokens/external": "Trained tokens of external completions, per inner step.",

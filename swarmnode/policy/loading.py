@@ -59,15 +59,17 @@ def estimated_memory(
     """Estimate what the policy will need, reading no weights; of several ranks that train it, the
     first. Raises UnusableModel."""
     _check_adapters(settings)
-    check_engine(settings.engine, choose_device(settings.device))
+    device = choose_device(settings.device)
+    check_engine(settings.engine, device)
     if model_kind(settings.model) is ModelKind.TINY:
         shape = tiny_shape(settings.tiny, len(PhraseTokenizer.load()))
     else:
         folder = model_folder(settings, models, to_load=False)
         check_folder(folder, settings.model)
         shape = folder_shape(folder, settings.model)
-    _, kept = _formats(settings, choose_device(settings.device))
-    training = training.for_model(settings.model, adapters=settings.lora.rank > 0)
+    _, kept = _formats(settings, device)
+    adapters = settings.lora.rank > 0
+    training = training.for_model(settings.model, adapters=adapters, device=device.type)
     return estimate(shape, workload(settings, training, rounds, kept.itemsize, ranks))
 
 

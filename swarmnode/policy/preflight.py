@@ -37,7 +37,7 @@ def workload(
         completions=rounds.completions_per_group,
         groups=rounds.local_groups_per_round + rounds.external_groups_per_round,
         new_tokens=settings.new_tokens,
-        micro_batch_tokens=training.micro_batch_tokens,
+        micro_batch_tokens=training.tokens_at_once,
         activation_bytes=training.activation_limit_mib * _MIB,
         lora_rank=settings.lora.rank,
         keeps_reference=training.kl_weight > 0.0,

@@ -87,8 +87,7 @@ class RoundPasses:
 
         self._ranks = ranks
         self._tasks = tasks or ("",) * len(rows)
-        budget = settings.micro_batch_tokens
-        layout = layout_of(ranks, lengths, self._tasks, budget, fits)
+        layout = layout_of(ranks, lengths, self._tasks, settings.tokens_at_once, fits)
         self._layout, self._idle = layout.own, layout.idle
         self._own = {one for batch in layout.own for one in batch}
         self._referenced = settings.kl_weight == 0.0 or not isinstance(model, ReferenceModel)

@@ -119,10 +119,10 @@ def plan_round(
         row = TrainedRow(place, group.prompt_ids, external, peer, picked.level, completions)
         if not completions:
             treatments[place] = Treatment(OUT, f"{picked.level} leaves no completion")
-        elif external and row.tree.length > settings.micro_batch_tokens:
+        elif external and row.tree.length > settings.external_group_tokens:
             # Attention's memory grows with the square: a stranger's group must not exhaust it.
             counts["groups/oversized_external"] += 1
-            treatments[place] = Treatment(OUT, "longer than micro_batch_tokens")
+            treatments[place] = Treatment(OUT, "longer than external_group_tokens")
         else:
             treatments[place] = Treatment(picked.level, picked.why)
             counts[f"corrections/{row.level}"] += external

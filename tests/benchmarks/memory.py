@@ -66,13 +66,14 @@ def cases() -> Sequence[Case]:
     tiny = PolicySettings(warm_start=none)
     smollm2 = PolicySettings(model="smollm2-135m", examples=0, max_new_tokens=24)
     lora = smollm2.model_copy(update={"lora": LoraSettings(rank=16)})
-    unlimited = Training(activation_mib=0)
+    unlimited = Training(activation_mib=0, micro_batch_tokens=8192)
     return (
         Case("tiny", tiny, Training()),
         Case("smollm2", smollm2, unlimited),
-        Case("smollm2-limited", smollm2, Training(activation_mib=512)),
+        Case("smollm2-default", smollm2, Training()),
+        Case("smollm2-limited", smollm2, Training(activation_mib=512, micro_batch_tokens=8192)),
         Case("lora", lora, unlimited),
-        Case("lora-limited", lora, Training(activation_mib=512)),
+        Case("lora-limited", lora, Training(activation_mib=512, micro_batch_tokens=8192)),
     )
 
 

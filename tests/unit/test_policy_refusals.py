@@ -37,6 +37,15 @@ def test_a_checkpoint_of_other_settings_is_refused_by_their_name_and_changes_not
     assert newest_checkpoint(tmp_path).path == path
 
 
+def test_what_bounds_memory_may_change_between_two_runs(tmp_path: Path) -> None:
+    policy = HostedPolicy(order())
+    rounds(policy, range(1))
+    saved(policy, tmp_path)
+    smaller = HostedPolicy(order(micro_batch_tokens=64, activation_mib=1))
+    assert smaller.restore(str(tmp_path))["restored"]["version"] > 0
+    assert rounds(smaller, range(1)) == rounds(policy, range(1))
+
+
 def altered(source: Path, target: Path, change: Any) -> None:
     """A checkpoint with another state.json, under a manifest that agrees with it."""
 

@@ -37,14 +37,19 @@ def test_the_reference_of_full_training_is_what_was_kept(folder: Path) -> None:
 
 def test_learning_rate_and_memory_follow_the_model_unless_they_are_set() -> None:
     unset, given = Training(), Training(learning_rate=0.5)
-    assert unset.for_model("tiny", adapters=False).rate == unset.rate == 2e-4
-    assert unset.for_model("a/b", adapters=False).rate == 5e-6
-    assert unset.for_model("a/b", adapters=True).rate == pytest.approx(5e-5)
-    assert given.for_model("a/b", adapters=True).rate == 0.5
-    assert given.for_model("a/b", adapters=True).activation_limit_mib == 2048
-    assert unset.for_model("tiny", adapters=False).activation_limit_mib == 0
+    assert unset.for_model("tiny", adapters=False, device="cpu").rate == unset.rate == 2e-4
+    assert unset.for_model("a/b", adapters=False, device="cpu").rate == 5e-6
+    assert unset.for_model("a/b", adapters=True, device="cpu").rate == pytest.approx(5e-5)
+    assert given.for_model("a/b", adapters=True, device="cpu").rate == 0.5
+    assert given.for_model("a/b", adapters=True, device="cpu").activation_limit_mib == 2048
+    assert unset.for_model("tiny", adapters=False, device="cpu").activation_limit_mib == 0
+    for model, where, tokens in (("a/b", "cpu", 512), ("a/b", "mps", 8192), ("tiny", "cpu", 8192)):
+        assert unset.for_model(model, adapters=False, device=where).tokens_at_once == tokens
+    assert unset.tokens_at_once == 8192
+    chosen = Training(micro_batch_tokens=1024).for_model("a/b", adapters=False, device="cpu")
+    assert chosen.tokens_at_once == 1024
     boundless = Training(activation_mib=0)
-    assert boundless.for_model("a/b", adapters=False).activation_limit_mib == 0
+    assert boundless.for_model("a/b", adapters=False, device="cpu").activation_limit_mib == 0
 
 
 def test_a_device_that_is_not_there_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,7 +116,7 @@ def test_without_a_watcher_gradients_add_up_in_the_order_of_lengths_bit_for_bit(
     rows = plan_round(groups(), SETTINGS).rows
     lengths = [row.tree.length for row in rows]
     total: Tensor | None = None
-    for chosen in micro_batches(lengths, SETTINGS.micro_batch_tokens):
+    for chosen in micro_batches(lengths, SETTINGS.tokens_at_once):
         passes(model, [rows[place] for place in chosen]).gradients(0)
         total = gradient(model) if total is None else total + gradient(model)
     passes(model, rows).gradients(0)

@@ -188,9 +188,9 @@ def test_a_group_whose_parts_do_not_fit_together_is_refused() -> None:
         dataclasses.replace(group, rewards=(1.0,))
 
 
-def test_a_peers_group_longer_than_a_micro_batch_is_left_out_and_our_own_is_not() -> None:
+def test_a_peers_group_that_is_too_long_is_left_out_and_our_own_is_not() -> None:
     own, foreign = make_groups(21, 2), make_group(random.Random(22), [1.0, 0.0] * 20, "external")
-    both = settings(external_advantage="both", micro_batch_tokens=100)
+    both = settings(external_advantage="both", external_group_tokens=100)
     alone, _ = step_gradient(own, both)
     together, metrics = step_gradient([*own, foreign], both)
     assert torch.equal(together, alone)

@@ -169,8 +169,11 @@ class Actor(nn.Module):
 
     def forward(self, observations: Tensor) -> Tensor:
         """The concentrations 1 + s p."""
-        out = self.head(self.encoder(observations)).view(-1, self.encoder.tokens, 2)
-        domains = out[:, 1 : 1 + self.prior.shape[0], 0]
+        tokens = self.encoder(observations).unflatten(1, (-1, self.encoder.tokens))
+        # The whole and the domains; the layers' tokens are there to be looked at by these.
+        speaking = tokens[:, :, : 1 + self.prior.shape[0]]
+        out = self.head(speaking.flatten(1, 2)).view(-1, speaking.shape[2], 2)
+        domains = out[:, 1:, 0]
         tendency = (domains + self.prior).softmax(dim=-1)
         sureness = (out[:, 0, 1:] + self.first_sureness).clamp(
             math.log(SURENESS_LEAST), math.log(SURENESS_MOST)
