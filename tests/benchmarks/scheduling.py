@@ -2,9 +2,10 @@
 
 `ARGUMENTS=development` tries each arm's options on the development seeds and freezes them; then no
 argument runs the main part and `ARGUMENTS=second` the second stage. `ARGUMENTS=try` runs three
-rounds of every arm on a swarm of two, `ARGUMENTS=page` only makes the page of what
-docs/results/scheduling.json holds. One run at a time on every core; a run that is whole in
-runs/scheduling/ is not run again, so that an interrupted study goes on where it was.
+rounds of every arm on a swarm of two, `ARGUMENTS=so-far` keeps the runs of both stages that are
+whole, and `ARGUMENTS=page` only makes the page of what docs/results/scheduling.json holds. One run
+at a time on every core; a run that is whole in runs/scheduling/ is not run again, so that an
+interrupted study goes on where it was.
 """
 
 from __future__ import annotations
@@ -57,7 +58,19 @@ def _stage(runs: Sequence[StudyRun], then: Callable[[Sequence[Row]], None]) -> i
     if not run_all([run.simulated for run in runs], OUT):
         print("stopped; give the same command to go on")
         return 130
-    then([row_of(run, run.simulated.folder(OUT).read()) for run in runs])
+    then(_rows(runs))
+    return 0
+
+
+def _rows(runs: Sequence[StudyRun]) -> list[Row]:
+    return [row_of(run, run.simulated.folder(OUT).read()) for run in runs]
+
+
+def _so_far() -> int:
+    """Keep the runs that are whole of stages that are not."""
+    options = frozen_options()
+    runs = [*runs_of("main", options), *runs_of("second", options)]
+    _kept(_rows([run for run in runs if run.simulated.folder(OUT).finished(run.settings)]))
     return 0
 
 
@@ -85,12 +98,16 @@ def main(arguments: Sequence[str]) -> int:
             return _stage(list(runs_of("second", frozen_options())), _kept)
         case ["try"]:
             return _stage(list(trial_runs(TRIAL_ROUNDS)), _tried)
+        case ["so-far"]:
+            return _so_far()
         case ["page"]:
             make_page(read_rows(FILE))
             return 0
         case []:
             return _stage(list(runs_of("main", frozen_options())), _kept)
-    print("make bench NAME=scheduling takes ARGUMENTS=development, second, try, page or none")
+    print(
+        "make bench NAME=scheduling takes ARGUMENTS=development, second, so-far, try, page or none"
+    )
     return 2
 
 
