@@ -55,6 +55,8 @@ class Limits:
     """Records of the DHT to be verified and held: a node has two a minute."""
     tries: Limit = Limit(Rate(0.1, 4.0), Rate(0.2, 8.0), Rate(2.0, 16.0))
     """Connections to be tried back."""
+    circuits: Limit = Limit(Rate(0.5, 8.0), Rate(1.0, 16.0), Rate(10.0, 50.0))
+    """Circuits begun through us: a peer that they lead to counts them as ours."""
     gossip: Limit = Limit(Rate(2.0, 30.0), Rate(60.0, 600.0), Rate(100.0, 1000.0))
     """Announcements of one publisher that are verified, as gossip; those whom we know through
     others only share one prefix."""
@@ -76,6 +78,7 @@ class Doors:
         self.offers: Final = _allowance(clock, whereabouts, limits.offers)
         self.records: Final = _allowance(clock, whereabouts, limits.records)
         self.tries: Final = _allowance(clock, whereabouts, limits.tries)
+        self.circuits: Final = _allowance(clock, whereabouts, limits.circuits)
         self.gossip: Final = _allowance(clock, whereabouts, limits.gossip)
         self.forwarded: Final = _allowance(clock, whereabouts, limits.forwarded)
         self._messages = _allowance(clock, whereabouts, limits.messages)

@@ -18,6 +18,7 @@ from swarmnode.network.addresses import RELAYED
 from swarmnode.network.libp2p_host import GuardedHost
 from swarmnode.network.libp2p_streams import address_of, read_message, write_message
 from swarmnode.network.light_libp2p import (
+    READ_AHEAD_BYTES,
     RELAYED_CONNECTION,
     CircuitMessages,
     Multiaddr,
@@ -50,15 +51,23 @@ class Place:
 
 
 class CircuitStream:
-    """A stream as if it were a socket; the peer at its other end has no address."""
+    """A stream as if it were a socket; the peer at its other end has no address.
+
+    Read ahead, since noise asks for each length, and yamux grants the relay more at every read.
+    """
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
+        self._held = memoryview(b"")
 
     async def read(self, n: int | None = None) -> bytes:
         """At most so many bytes. Raises whatever py-libp2p does, at the end as well."""
-        received: bytes = await self._stream.read(n)
-        return received
+        if n == 0:
+            return b""
+        if not self._held:
+            self._held = memoryview(await self._stream.read(READ_AHEAD_BYTES))
+        read, self._held = self._held[:n], self._held[n:] if n else memoryview(b"")
+        return bytes(read)
 
     async def write(self, data: bytes) -> None:
         """All of them."""
@@ -161,7 +170,8 @@ class CircuitsOfOurs:
     async def _arrives(self, stream: Any) -> None:
         """Somebody comes through a relay; what goes wrong is the host's guard's to catch."""
         relay_id = str(stream.muxed_conn.peer_id)
-        if relay_id not in self._places:
+        place = self._places.get(relay_id)
+        if place is None:
             raise NoCircuit("not from a relay that has a place for us")
         with trio.fail_after(ASK_SECONDS):
             message = await read_message(stream, CircuitMessages.StopMessage)
@@ -171,8 +181,7 @@ class CircuitsOfOurs:
                 type=CircuitMessages.StopMessage.STATUS, status=CircuitMessages.OK
             )
             await write_message(stream, answer)
-        connection = self._places[relay_id].connection
-        raw = _raw(stream, address_of(connection, relay_id), False)
+        raw = _raw(stream, address_of(place.connection, relay_id), False)
         await self._guarded.swarm.take(raw, relay_id)
 
 

@@ -235,7 +235,7 @@ class Libp2pPeer:
         if order.doors is not None and (order.public or order.relay):
             AutoNat(self._guest, self._guarded, order.doors.tries)
         if order.doors is not None and order.relay:
-            found.append(Relay(self._guarded, order.doors.whereabouts))
+            found.append(Relay(self._guarded, order.doors))
         elif order.public:
             relays, unreached = order.bootstrap, order.unreached
             self._circuits = CircuitsOfOurs(self._guarded, relays, unreached, self._dial)

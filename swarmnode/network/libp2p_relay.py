@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from swarmnode.network import circuits
 from swarmnode.network.circuits import Circuits
+from swarmnode.network.doors import Doors
 from swarmnode.network.libp2p_circuits import HOP_PROTOCOL, STOP_PROTOCOL
 from swarmnode.network.libp2p_host import GuardedHost
 from swarmnode.network.libp2p_streams import is_relayed, read_message, write_message
 from swarmnode.network.light_libp2p import CircuitMessages, PeerID, trio
-from swarmnode.network.whereabouts import Whereabouts
 
 ASK_SECONDS: Final = 10.0
 LOOK_SECONDS: Final = 1.0
@@ -29,9 +29,10 @@ _HOP: Final = CircuitMessages.HopMessage
 class Relay:
     """Of one host; `run` must be running."""
 
-    def __init__(self, guarded: GuardedHost, whereabouts: Whereabouts) -> None:
+    def __init__(self, guarded: GuardedHost, doors: Doors) -> None:
         self._guarded = guarded
-        self.circuits: Final = Circuits(whereabouts.prefix_of)
+        self._begun = doors.circuits
+        self.circuits: Final = Circuits(doors.whereabouts.prefix_of)
         self.carried_bytes = 0
         guarded.host.set_stream_handler(HOP_PROTOCOL, self._asked)
 
@@ -74,7 +75,8 @@ class Relay:
         if not self.circuits.has_place(str(target), trio.current_time()) or not there:
             await self._say(stream, CircuitMessages.NO_RESERVATION)
             return
-        circuit = self.circuits.begin(asker, str(target))
+        allowed = self._begun.spend(asker, 1.0)
+        circuit = self.circuits.begin(asker, str(target)) if allowed else None
         if circuit is None:
             await self._say(stream, CircuitMessages.RESOURCE_LIMIT_EXCEEDED)
             return

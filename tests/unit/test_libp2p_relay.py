@@ -16,7 +16,7 @@ import pytest
 from swarmnode.network import circuits
 from swarmnode.network.circuits import Circuits
 from swarmnode.network.libp2p_autonat import AUTONAT_PROTOCOL
-from swarmnode.network.libp2p_circuits import HOP_PROTOCOL, STOP_PROTOCOL
+from swarmnode.network.libp2p_circuits import HOP_PROTOCOL, LOOK_SECONDS, STOP_PROTOCOL
 from swarmnode.network.libp2p_streams import read_message, write_message
 from swarmnode.network.light_libp2p import (
     AutoNatMessages,
@@ -128,6 +128,21 @@ def test_a_place_ends_with_the_connection_and_is_taken_anew(tmp_path: Path) -> N
     run(scenario)
 
 
+def test_a_place_is_asked_for_while_others_cannot_dial_us_and_no_longer(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        found: list[bool] = []
+        ordered = order(2, tmp_path, public=True, unreached=lambda: bool(found))
+        async with guest() as on, peers(on, order(1, tmp_path, relay=True), ordered) as (_, one):
+            await asyncio.sleep(3 * LOOK_SECONDS)
+            assert len(one.addresses) == 1
+            found.append(True)
+            await until(lambda: len(one.addresses) == 2)
+            found.clear()
+            await until(lambda: len(one.addresses) == 1)
+
+    run(scenario)
+
+
 def test_strangers_get_places_for_themselves_alone_and_nobody_is_dialled_for_them(
     tmp_path: Path,
 ) -> None:
@@ -158,6 +173,9 @@ def test_strangers_get_places_for_themselves_alone_and_nobody_is_dialled_for_the
             assert answer.status == CircuitMessages.OK
             assert answer.limit.data == circuits.CIRCUIT_BYTES_MAX
             assert answer.limit.duration == circuits.CIRCUIT_SECONDS
+            statuses = [(await say(to_one)).status for _ in range(10)]
+            assert CircuitMessages.RESOURCE_LIMIT_EXCEEDED in statuses, "as often as it may"
+            assert statuses.count(CircuitMessages.OK) <= 9
             await victim.close()
 
     run(scenario)
