@@ -197,7 +197,9 @@ def _check(verdicts: Sequence[Verdict]) -> None:
         # Text and machine may stop the scorer, or be more than another package's verifier can take;
         # all else means that the questions are not ours.
         if verdict.rejection not in (None, "scorer_killed", "scorer_slow", "unscorable"):
-            raise EvaluationError(f"an evaluation question was refused: {verdict.rejection}")
+            raise EvaluationError(
+                f"an evaluation question was refused: {verdict.rejection}; install swarmnode again"
+            )
 
 
 def _marks(scores: Sequence[float]) -> str:

@@ -52,6 +52,7 @@ _PRIVATE_HEADER = """\
 """
 _MOST_FILE_BYTES = 256 * 1024
 _NAME_LENGTH = 48
+_AS_GIVEN = "take the file as it was given to you"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _KEY = re.compile(rf"[0-9a-f]{{{2 * SWARM_KEY_BYTES}}}")
 _ADDRESS = re.compile(r"/[!-~]+/p2p/[!-~]+")
@@ -85,7 +86,9 @@ class SwarmFile:
         except WireError as error:
             raise SwarmFileError(f"no swarm can have these rules: {error}") from error
         if len(self.bootstrap) > BOOTSTRAP_ADDRESSES_MAX:
-            raise SwarmFileError(f"name at most {BOOTSTRAP_ADDRESSES_MAX} bootstrap addresses")
+            raise SwarmFileError(
+                f"name at most {BOOTSTRAP_ADDRESSES_MAX} bootstrap addresses; leave some out"
+            )
         for address in self.bootstrap:
             if len(address) > ADDRESS_BYTES_MAX or _ADDRESS.fullmatch(address) is None:
                 raise SwarmFileError(
@@ -149,9 +152,7 @@ def parse_swarm_file(text: str, source: str) -> SwarmFile:
         swarm = SwarmFile(_rules(content["rules"]), addresses, _key(content))
         claimed = content["swarm_id"] if swarm.private else content.get("swarm_id")
     except KeyError as error:
-        raise SwarmFileError(
-            f"{source} has no {error.args[0]!r}; take the file as it was given to you"
-        ) from error
+        raise SwarmFileError(f"{source} has no {error.args[0]!r}; {_AS_GIVEN}") from error
     except (ValueError, SwarmFileError) as error:
         raise SwarmFileError(f"{source}: {error}") from error
     if claimed is not None and claimed != swarm.swarm_id.hex():
@@ -165,15 +166,13 @@ def _key(content: Mapping[str, Any]) -> bytes:
     if type(private) is not bool:
         raise ValueError("private must be true or false")
     if not private and key is not None:
-        raise ValueError(
-            "it has a key and does not say private = true: take the file as it was given to you"
-        )
+        raise ValueError(f"it has a key and does not say private = true: {_AS_GIVEN}")
     if not private:
         return b""
     if key is None:
         raise ValueError("the swarm is private and its key is not there: ask a member for the file")
     if not isinstance(key, str) or _KEY.fullmatch(key) is None:
-        raise ValueError("the key is damaged: take the file as it was given to you")
+        raise ValueError(f"the key is damaged: {_AS_GIVEN}")
     return bytes.fromhex(key)
 
 
@@ -213,12 +212,12 @@ def read_swarm_file(path: Path) -> SwarmFile:
         with path.open("rb") as file:
             content = file.read(_MOST_FILE_BYTES + 1)
         if len(content) > _MOST_FILE_BYTES:
-            raise SwarmFileError(f"{path} is too large for a swarm file")
+            raise SwarmFileError(f"{path} is too large for a swarm file; {_AS_GIVEN}")
         return parse_swarm_file(content.decode("utf-8"), str(path))
     except OSError as error:
         raise SwarmFileError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise SwarmFileError(f"{path} is no text in UTF-8") from error
+        raise SwarmFileError(f"{path} is no text in UTF-8; {_AS_GIVEN}") from error
 
 
 def save_swarm(folder: Path, swarm: SwarmFile) -> str:
@@ -268,7 +267,9 @@ def remove_swarm(folder: Path, name: str) -> SwarmFile:
     try:
         path.unlink()
     except OSError as error:
-        raise SwarmFileError(f"{path} cannot be removed: {error.strerror}") from error
+        raise SwarmFileError(
+            f"{path} cannot be removed: {error.strerror}; make its folder and disk writable"
+        ) from error
     return swarm
 
 

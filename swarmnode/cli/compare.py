@@ -58,7 +58,7 @@ def compare(
     """
     if report is not None and not report.absolute().parent.is_dir():
         # Before the minutes that answering takes.
-        raise Mistake(f"{report} cannot be written: there is no folder {report.parent}")
+        raise Mistake(f"{report} cannot be written: there is no folder {report.parent}; make it")
     both = named(a), named(b)
     flags = {
         "tasks.names": task,

@@ -109,7 +109,10 @@ def _upload(api: HfApi, folder: Path, repository: str, message: str, *, public: 
             Exit.FAILURE,
         ) from error
     except (OSError, RuntimeError, ValueError) as error:
-        raise Mistake(f"the upload failed: {_first_line(error)}", Exit.FAILURE) from error
+        raise Mistake(
+            f"the upload failed: {_first_line(error)}; check HF_ENDPOINT, or give it again later",
+            Exit.FAILURE,
+        ) from error
 
 
 def _refused(error: HfHubHTTPError, repository: str) -> str:

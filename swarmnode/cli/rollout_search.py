@@ -123,7 +123,11 @@ def _publishers(home: Home, beginning: str) -> Sequence[bytes]:
         if peer_id_of(key).startswith(beginning) or key.hex().startswith(beginning.lower())
     ]
     if not matching:
-        raise Mistake(f"nothing is kept of a peer whose id begins with {beginning!r}", Exit.CONFIG)
+        raise Mistake(
+            f"nothing is kept of a peer whose id begins with {beginning!r}; `swarmnode peers` has "
+            "what was dropped",
+            Exit.CONFIG,
+        )
     return matching
 
 

@@ -174,7 +174,10 @@ class PolicySettings(Section):
     @model_validator(mode="after")
     def _generators_can_be_reached(self) -> PolicySettings:
         if self.mode == "split" and not self.generators + self.remote_generators:
-            raise ValueError("policy.mode=split needs a generator: policy.generators is 0")
+            raise ValueError(
+                "policy.mode=split needs a generator: set policy.generators, or "
+                "policy.remote_generators, above 0"
+            )
         if not self.remote_generators:
             return self
         if not self.generators_address:

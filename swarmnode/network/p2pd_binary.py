@@ -42,7 +42,7 @@ def problem_of(path: Path | None) -> str:
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        return f"p2pd can't be read: {path}: {error.strerror}"
+        return f"p2pd can't be read: {path}: {error.strerror}; install it again: {_AGAIN}"
     if digest in KNOWN:
         return ""
     return (

@@ -31,4 +31,6 @@ def describe(path: Path) -> Description:
     except OSError as error:
         raise CheckpointError(f"{path / STATE} cannot be read: {error.strerror}") from error
     except (ValueError, TypeError, KeyError) as error:
-        raise CheckpointError(f"{path} is of another version of this program") from error
+        raise CheckpointError(
+            f"{path} is of another version of this program: take the one that wrote it"
+        ) from error

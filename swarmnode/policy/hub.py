@@ -97,7 +97,9 @@ def _indexed(index: Path) -> list[str]:
     """The files that an index names. Raises UnusableModel."""
     weights = _read_json(index).get("weight_map", {})
     if not isinstance(weights, dict) or not all(isinstance(one, str) for one in weights.values()):
-        raise UnusableModel(f"{index} names no files for its weights")
+        raise UnusableModel(
+            f"{index} names no files for its weights; take the folder as it was saved"
+        )
     return sorted(set(weights.values()))
 
 
@@ -107,7 +109,10 @@ def check_folder(folder: Path, name: str) -> dict[str, Any]:
     Raises UnusableModel.
     """
     if _CONFIG in (missing := missing_files(folder)):
-        raise UnusableModel(f"{name} is no model: {folder} has no {_CONFIG}")
+        raise UnusableModel(
+            f"{name} is no model: {folder} has no {_CONFIG}; name a folder that save_pretrained "
+            "or `swarmnode export model` wrote"
+        )
     if missing:
         raise UnusableModel(
             f"{name} has no complete weights in safetensors, the only form that is loaded "
@@ -176,7 +181,9 @@ def open_codec(
     )
     end_ids = [one for each in declared for one in _as_list(each)]
     if not end_ids:
-        raise UnusableModel(f"{name} declares no end token, so that no answer would ever end")
+        raise UnusableModel(
+            f"{name} declares no end token, so that no answer would ever end; choose another model"
+        )
     rows = int(model.get_output_embeddings().weight.shape[0])
     return ChatCodec(tokenizer, end_ids, rows, thinking=thinking, instruction=instruction)
 

@@ -54,7 +54,9 @@ class VllmEngine:
         """
         check_vllm(model.device)
         if not model.name_or_path:
-            raise UnsupportedModel("policy.engine = vllm needs a model of the hub or a folder")
+            raise UnsupportedModel(
+                "policy.engine = vllm needs a model of the hub or a folder; leave it at auto"
+            )
         # The engine has to live in this process for `apply_model` to reach our tensors.
         os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
         try:

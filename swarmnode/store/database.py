@@ -17,6 +17,7 @@ from time import gmtime, strftime
 from swarmnode.store.migrations import NewerDatabase, StrangeDatabase, migrate
 
 _LEAST_PAGE_BYTES = 512
+_ELSEWHERE = "another place may do: the environment variable SWARMNODE_HOME"
 _SIDE_FILES = ("", "-wal", "-shm")
 _NOT_ITS_FAULT = frozenset(
     {
@@ -61,11 +62,13 @@ def open_database(path: Path, now: Callable[[], float]) -> Database:
             "another home with the environment variable SWARMNODE_HOME"
         ) from None
     except StrangeDatabase:
-        raise StoreError(f"{path} cannot be made: what is written isn't what is read") from None
+        raise StoreError(
+            f"{path} cannot be made: what is written isn't what is read; {_ELSEWHERE}"
+        ) from None
     except sqlite3.Error as error:
-        raise StoreError(f"{path} cannot be opened: {error}") from error
+        raise StoreError(f"{path} cannot be opened: {error}; {_ELSEWHERE}") from error
     except OSError as error:
-        raise StoreError(f"{path} cannot be set aside: {error.strerror}") from error
+        raise StoreError(f"{path} cannot be set aside: {error.strerror}; {_ELSEWHERE}") from error
 
 
 def is_damage(error: sqlite3.Error) -> bool:
