@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import errno
-import importlib.util
 import json
 import os
-import shutil
 import stat
 import sys
 from pathlib import Path
@@ -218,104 +215,6 @@ def test_a_home_in_use_names_the_process(
             shown = capsys.readouterr().err
             assert f"is in use by process {os.getpid()}" in shown
             assert shown.count("\n") == 1
-
-
-def test_settings_outside_a_swarms_rules_are_refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setenv("SWARMNODE_HOME", str(tmp_path))
-    file = tmp_path / "friends.toml"
-    assert run(monkeypatch, "swarm", "new", "friends", "--out", str(file)) == 0
-    own = [line for line in file.read_text().splitlines() if not line.startswith("swarm_id")]
-    narrow = "\n".join(own).replace("tokens_max = 4096", "tokens_max = 32")
-    file.write_text(narrow.replace("completions_max = 64", "completions_max = 4"))
-    for setting, words in (
-        ("policy.max_new_tokens=33", "takes at most 32 tokens an answer; give --set policy.max_n"),
-        ("rounds.completions_per_group=5", "takes 2 to 4 answers a question; set rounds.comple"),
-    ):
-        capsys.readouterr()
-        assert run(monkeypatch, "run", str(file), "--set", setting) == 2
-        shown = capsys.readouterr().err
-        assert words in shown
-        assert shown.count("\n") == 1
-
-
-def test_a_swarm_that_cannot_be_removed_is_told(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setenv("SWARMNODE_HOME", str(tmp_path))
-    assert run(monkeypatch, "swarm", "new", "friends") == 0
-
-    def read_only(_path: Path) -> None:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-
-    capsys.readouterr()
-    monkeypatch.setattr(Path, "unlink", read_only)
-    assert run(monkeypatch, "swarm", "leave", "friends", "--yes") == 3
-    assert "friends.toml cannot be removed: Read-only file system" in capsys.readouterr().err
-
-
-def test_a_tracker_that_is_not_installed_is_refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setenv("SWARMNODE_HOME", str(tmp_path))
-    found = importlib.util.find_spec
-    monkeypatch.setattr(
-        "importlib.util.find_spec", lambda name: None if name == "wandb" else found(name)
-    )
-    assert run(monkeypatch, "run", "--solo", "--set", 'metrics.trackers=["wandb"]') == 3
-    shown = capsys.readouterr().err
-    assert "metrics.trackers names wandb, which is not installed; `pip install" in shown
-    assert shown.count("\n") == 1
-
-
-def test_a_second_number_of_trainer_processes_is_refused_under_torchrun(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    told = {"TORCHELASTIC_RUN_ID": "none", "RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}
-    told |= {"LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
-    for name, value in told.items():
-        monkeypatch.setenv(name, value)
-    # Or the end of whoever started these tests would end them.
-    monkeypatch.setattr("swarmnode.process.die_with_parent", lambda _told: None)
-    assert run(monkeypatch, "run", "--solo", "--set", "policy.trainer_processes=2") == 2
-    shown = capsys.readouterr().err
-    assert "torchrun has started 2 processes that train; leave policy.trainer_processes" in shown
-
-
-def test_a_study_that_cannot_go_on_says_what_is_kept(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    # Every process of swarmnode.worker ends as it begins, as for lack of memory.
-    ends = "import os, sys\nif 'swarmnode.worker' in sys.orig_argv:\n    os._exit(9)\n"
-    (tmp_path / "sitecustomize.py").write_text(ends)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    out = tmp_path / "out"
-    small = ("--nodes", "1", "--rounds", "1", "--task", "gcd:default", "--out", str(out))
-    assert run(monkeypatch, "simulate", *small) == 1
-    assert "died during" in (told := capsys.readouterr().err)
-    assert told.endswith("; its own message is above\n")
-    (run_folder,) = (out / "runs").iterdir()
-    shutil.rmtree(run_folder)
-    run_folder.write_text("in the way")
-    assert run(monkeypatch, "simulate", *small) == 1
-    told = capsys.readouterr().err
-    assert told.endswith(f"; finished runs are kept in {out}, make room and give the same command "
-                         "with --out\n")  # fmt: skip
-
-
-def test_a_real_swarm_whose_bootstrap_peer_does_not_start_says_why(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    home = Home(tmp_path / "out" / "bootstrap")
-    home.make()
-    home.key.write_text("no key")
-    home.key.chmod(0o600)
-    out = ("--out", str(tmp_path / "out"), "--task", "gcd:default")
-    assert run(monkeypatch, "simulate", "--real", "--nodes", "1", "--rounds", "1", *out) == 1
-    told = capsys.readouterr().err
-    assert "the bootstrap peer does not answer; it said: swarmnode: " in told
-    assert "holds no swarmnode key" in told
 
 
 def test_a_swarm_file_with_other_rules_than_its_id_is_refused(
