@@ -1,11 +1,11 @@
 """`make bench NAME=scheduling`: which scheduler teaches most?
 
 `ARGUMENTS=development` tries each arm's options on the development seeds and freezes them; then no
-argument runs the main part and `ARGUMENTS=second` the second stage. `ARGUMENTS=try` runs three
-rounds of every arm on a swarm of two, `ARGUMENTS=so-far` keeps the runs of both stages that are
-whole, and `ARGUMENTS=page` only makes the page of what docs/results/scheduling.json holds. One run
-at a time on every core; a run that is whole in runs/scheduling/ is not run again, so that an
-interrupted study goes on where it was.
+argument runs the main part, `ARGUMENTS=second` the second stage, and `ARGUMENTS=alone` three arms
+without peers. `ARGUMENTS=try` runs three rounds of every arm on a swarm of two, and
+`ARGUMENTS=page` only makes the page of what docs/results/scheduling.json holds. One run at a time
+on every core; one that is whole in that file or in runs/scheduling/ is not run again, so that an
+interrupted study goes on where it was, and `ARGUMENTS=so-far` keeps what is whole of it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from swarmnode.files import write_atomically
 from tests.benchmarks.scheduling_page import render
 from tests.benchmarks.scheduling_protocol import (
     ARMS,
+    BY_STAGE,
     DEVELOPMENT_SEEDS,
     OPTIONS,
     StudyRun,
@@ -30,7 +31,7 @@ from tests.benchmarks.scheduling_protocol import (
 from tests.benchmarks.scheduling_rows import Row, best_option, row_of
 from tests.benchmarks.sharing_markdown import fill
 from tests.benchmarks.studies import run_all
-from tests.benchmarks.study_rows import keep_rows, read_rows
+from tests.benchmarks.study_rows import keep_rows, read_rows, write_rows
 
 OUT = Path("runs") / "scheduling"
 RESULTS = Path("docs") / "results"
@@ -55,22 +56,35 @@ def make_page(rows: Sequence[Row]) -> None:
 
 
 def _stage(runs: Sequence[StudyRun], then: Callable[[Sequence[Row]], None]) -> int:
-    if not run_all([run.simulated for run in runs], OUT):
+    there = _there()
+    if not run_all([run.simulated for run in runs if _key(run) not in there], OUT):
         print("stopped; give the same command to go on")
         return 130
-    then(_rows(runs))
+    then([there[_key(run)] if _key(run) in there else _row(run) for run in runs])
     return 0
 
 
-def _rows(runs: Sequence[StudyRun]) -> list[Row]:
-    return [row_of(run, run.simulated.folder(OUT).read()) for run in runs]
+def _key(run: StudyRun) -> tuple[str, ...]:
+    return run.stage, run.arm.name, run.option, str(run.seed)
+
+
+def _there() -> dict[tuple[str, ...], Row]:
+    """The runs that the file holds."""
+    rows: list[Row] = read_rows(FILE)
+    return {(row["stage"], row["arm"], row["option"], str(row["seed"])): row for row in rows}
+
+
+def _row(run: StudyRun) -> Row:
+    return row_of(run, run.simulated.folder(OUT).read())
 
 
 def _so_far() -> int:
     """Keep the runs that are whole of stages that are not."""
-    options = frozen_options()
-    runs = [*runs_of("main", options), *runs_of("second", options)]
-    _kept(_rows([run for run in runs if run.simulated.folder(OUT).finished(run.settings)]))
+    options, there = frozen_options(), _there()
+    runs = [run for stage in BY_STAGE for run in runs_of(stage, options) if _key(run) not in there]
+    whole = [run for run in runs if run.simulated.folder(OUT).finished(run.settings)]
+    write_rows(FILE, [*there.values(), *map(_row, whole)])
+    make_page(read_rows(FILE))
     return 0
 
 
@@ -94,8 +108,8 @@ def main(arguments: Sequence[str]) -> int:
     match list(arguments):
         case ["development"]:
             return _stage(list(development()), _developed)
-        case ["second"]:
-            return _stage(list(runs_of("second", frozen_options())), _kept)
+        case ["second" | "alone" as stage]:
+            return _stage(list(runs_of(stage, frozen_options())), _kept)
         case ["try"]:
             return _stage(list(trial_runs(TRIAL_ROUNDS)), _tried)
         case ["so-far"]:

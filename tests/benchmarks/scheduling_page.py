@@ -7,6 +7,8 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 
 from tests.benchmarks.scheduling_protocol import (
+    ALONE,
+    ALONE_PAIRS,
     ARMS,
     BY_STAGE,
     PRIMARY,
@@ -34,12 +36,13 @@ NOT_RUN = "Not run."
 
 def render(rows: Sequence[Row]) -> Mapping[str, str]:
     """Every block of the page by its name."""
-    runs = runs_by_arm(rows, "main", "second")
+    runs = runs_by_arm(rows, "main", "second", "alone")
     return {
         "arms": arms(),
         "answer": answer(runs),
         "held-out": held_out(runs),
         "second": second(runs),
+        "alone": alone(runs),
         "tasks": _of_arms(runs, tasks),
         "asked": _of_arms(runs, asked),
         "steering": _of_arms({name: runs[name] for name in runs if "steered" in name}, steering),
@@ -67,6 +70,11 @@ def answer(runs: Runs) -> str:
 def second(runs: Runs) -> str:
     """The comparisons beside."""
     return f"{_comparisons(runs, SECONDARY, adjusted=False)}\n\n{_caption(runs, SECOND)}"
+
+
+def alone(runs: Runs) -> str:
+    """The comparisons without peers."""
+    return f"{_comparisons(runs, ALONE_PAIRS, adjusted=False)}\n\n{_caption(runs, ALONE)}"
 
 
 def _comparisons(runs: Runs, pairs: Sequence[tuple[str, str]], *, adjusted: bool) -> str:
@@ -186,7 +194,7 @@ def _by_arm(
 ) -> str:
     if not runs:
         return NOT_RUN
-    order = [arm.name for arm in (*ARMS, *SECOND) if arm.name in runs]
+    order = [arm.name for arm in (*ARMS, *SECOND, *ALONE) if arm.name in runs]
     lines = [[name, *line(name, list(runs[name].values()))] for name in order]
     return table(("arm", *head), lines)
 

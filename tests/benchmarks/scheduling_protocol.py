@@ -20,7 +20,7 @@ from swarmnode.config.tasks import SHORT_TASKS
 from swarmnode.sim.study import Arm
 from tests.benchmarks.study_arms import StudyArm
 
-Stage = Literal["development", "main", "second", "try"]
+Stage = Literal["development", "main", "second", "alone", "try"]
 
 TASKS = (*SHORT_TASKS, "arc_1d", "bf", "propositional_logic")
 """The nine of the swarm sampling paper, at the level easy."""
@@ -51,7 +51,7 @@ SECONDARY = (
     ("hds", "random"),
     ("sec", "random"),
 )
-
+ALONE_PAIRS = (("hds alone", "uniform alone"), ("sec alone", "uniform alone"))
 
 _HDS = ("kind=hds", "hds.batch=16")
 """Half the batch of the default, which would watch for 64 rounds before it decides anything."""
@@ -120,7 +120,14 @@ SECOND = (
     ),
     StudyArm("hds steered", "hds, peers' groups by the same shares", (*_HDS, _STEERED), like="hds"),
 )
-BY_STAGE: Mapping[Stage, Sequence[StudyArm]] = {"main": ARMS, "second": SECOND}
+ALONE = (
+    StudyArm("uniform alone", "uniform, four own groups and none of peers", ("kind=uniform",)),
+    StudyArm("sec alone", "sec, likewise", ("kind=sec",), like="sec"),
+    StudyArm("hds alone", "hds, likewise", _HDS, like="hds"),
+)
+"""Whether it is peers' groups that make the own questions matter little. Designed after the first
+seeds of the main part: exploratory."""
+BY_STAGE: Mapping[Stage, Sequence[StudyArm]] = {"main": ARMS, "second": SECOND, "alone": ALONE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +161,7 @@ class StudyRun:
                 f"simulation.rounds={self.rounds}",
                 f"evaluation.every_rounds={max(1, self.rounds * 19 // 20)}",
                 "simulation.hosts=1",
+                *(["rounds.external_groups_per_round=0"] if self.stage == "alone" else []),
                 *(f"scheduling.{each}" for each in own),
                 *self.more,
             ]
@@ -180,7 +188,7 @@ def seeds_of(arm: StudyArm) -> Sequence[int]:
 
 
 def runs_of(stage: Stage, options: Mapping[str, str]) -> Iterator[StudyRun]:
-    """Every run of the main part or of the second stage: arms with most seeds first."""
+    """Every run of a stage after development: arms with most seeds first."""
     arms = sorted(BY_STAGE[stage], key=lambda arm: -len(seeds_of(arm)))
     for count, some in groupby(arms, key=lambda arm: len(seeds_of(arm))):
         for seed, arm in product(FRESH_SEEDS[:count], tuple(some)):

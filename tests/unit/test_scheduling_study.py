@@ -13,6 +13,8 @@ from swarmnode.types import Evaluation, RoundReport, TaskRewards
 from tests.benchmarks.scheduling import RESULTS, freeze
 from tests.benchmarks.scheduling_page import render
 from tests.benchmarks.scheduling_protocol import (
+    ALONE,
+    ALONE_PAIRS,
     ARMS,
     BY_STAGE,
     DEVELOPMENT_SEEDS,
@@ -31,7 +33,7 @@ from tests.benchmarks.scheduling_rows import Row, best_option, compared, row_of,
 from tests.benchmarks.sharing_markdown import fill
 from tests.benchmarks.study_rows import keep_rows
 
-BY_NAME = {arm.name: arm for arm in (*ARMS, *SECOND)}
+BY_NAME = {arm.name: arm for arm in (*ARMS, *SECOND, *ALONE)}
 OPTIONS = {arm.name: arm.options[1] for arm in ARMS if arm.options}
 ALWAYS = {"steps/taken": 1.0, "mix/local_live_groups": 2.0, "mix/external_live_groups": 1.0}
 
@@ -130,7 +132,7 @@ def test_the_committed_page_is_that_of_the_committed_rows() -> None:
 
 def test_without_runs_every_table_says_so() -> None:
     blocks = render([])
-    for name in ("answer", "second"):
+    for name in ("answer", "second", "alone"):
         assert "Not run." in blocks[name]
     for name in ("held-out", "tasks", "asked", "steering", "groups", "development"):
         assert blocks[name] == "Not run."
@@ -142,12 +144,13 @@ def test_every_run_of_the_protocol_has_settings_that_a_simulation_takes() -> Non
         *development(),
         *runs_of("main", OPTIONS),
         *runs_of("second", OPTIONS),
+        *runs_of("alone", OPTIONS),
         *trial_runs(3),
     ):
         if run.seed in (FRESH_SEEDS[0], DEVELOPMENT_SEEDS[0]):
             check(run.settings)
             seen[run.simulated.variant] = run.settings.scheduling
-    assert len(seen) == 21 + len(ARMS) + len(SECOND) + len(ARMS) + len(SECOND)
+    assert len(seen) == 21 + 2 * (len(ARMS) + len(SECOND)) + len(ALONE)
     steered = [name for name, each in seen.items() if each.steer_external and "main" not in name]
     assert len(steered) == 6
     assert all(each.hds.batch <= 16 for name, each in seen.items() if each.kind == "hds")
@@ -163,12 +166,12 @@ def test_runs_of_a_seed_differ_in_nothing_but_the_scheduler() -> None:
 
 
 def test_comparisons_name_arms_and_fresh_seeds_are_no_development_seeds() -> None:
-    named = {name for pair in (*PRIMARY, *SECONDARY) for name in pair}
+    named = {name for pair in (*PRIMARY, *SECONDARY, *ALONE_PAIRS) for name in pair}
     assert named <= set(BY_NAME)
     assert not set(FRESH_SEEDS) & set(DEVELOPMENT_SEEDS)
     assert all(arm.like in ("", *BY_NAME) for arms in BY_STAGE.values() for arm in arms)
     assert {len(arm.options) for arm in ARMS} == {0, 3}
-    counts = {arm.name: len(seeds_of(arm)) for arm in (*ARMS, *SECOND)}
+    counts = {arm.name: len(seeds_of(arm)) for arm in (*ARMS, *SECOND, *ALONE)}
     assert {name for name, count in counts.items() if count == 8} == {"uniform", "sec", "hds"}
     assert set(counts.values()) == {4, 8}
     order = [run.arm.name for run in runs_of("main", OPTIONS)]
