@@ -88,8 +88,9 @@ def measure(
 ) -> Cost:
     """Steps of two equal policies in turn, one of them watched; the first pair isn't counted."""
     plain, other = subject.fresh(), subject.fresh()
-    unwatched = Trainer(plain, SETTINGS, TEMPERATURE)
-    trainer = Trainer(other, SETTINGS, TEMPERATURE)
+    settings = SETTINGS.for_model(model, adapters=False, device="cpu")
+    unwatched = Trainer(plain, settings, TEMPERATURE)
+    trainer = Trainer(other, settings, TEMPERATURE)
     watched = Watched(kind, other.model)
 
     def step() -> None:
