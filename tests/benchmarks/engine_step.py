@@ -53,6 +53,14 @@ def mixed_groups(vocabulary: int, prompts: Sequence[int], seed: int = 0) -> list
     return [_group(generator, vocabulary, length, MIXED_LENGTHS, successes=3) for length in prompts]
 
 
+def groups_for(subject: Subject, model: str) -> list[TrainingGroup]:
+    """Eight live groups that suit a subject, `tiny` or another model."""
+    vocabulary = subject.policy.head_weight.shape[0]
+    if model == "tiny":
+        return tiny_groups(vocabulary)
+    return mixed_groups(vocabulary, [len(prompt) for prompt in subject.prompts])
+
+
 def _group(
     generator: random.Random,
     vocabulary: int,

@@ -16,7 +16,7 @@ import torch
 
 from swarmnode.training import Trainer
 from tests.benchmarks.engine_machine import seconds
-from tests.benchmarks.engine_step import SETTINGS, TEMPERATURE, mixed_groups, tiny_groups
+from tests.benchmarks.engine_step import SETTINGS, TEMPERATURE, groups_for
 from tests.benchmarks.engine_subject import Subject, smollm2, tiny
 from tests.benchmarks.sharing_markdown import table
 
@@ -26,9 +26,7 @@ ROUNDS = {"tiny": 30, "smollm2-135m": 3}
 
 def measure(subject: Subject, model: str) -> dict[int, float]:
     """The median seconds of a step, by positions at once; the first round isn't counted."""
-    vocabulary = subject.policy.head_weight.shape[0]
-    lengths = [len(prompt) for prompt in subject.prompts]
-    groups = tiny_groups(vocabulary) if model == "tiny" else mixed_groups(vocabulary, lengths)
+    groups = groups_for(subject, model)
     # One policy for all: what it has learned changes nothing of what a step costs.
     trainers = {
         tokens: Trainer(

@@ -19,7 +19,7 @@ from swarmnode.config.scheduling import Kind, Scheduling
 from swarmnode.scheduling.agent.hosted import HostedOrder, HostedScheduler
 from swarmnode.training import Trainer, TrainingGroup
 from tests.benchmarks.engine_machine import seconds
-from tests.benchmarks.engine_step import SETTINGS, TEMPERATURE, mixed_groups, tiny_groups
+from tests.benchmarks.engine_step import SETTINGS, TEMPERATURE, groups_for
 from tests.benchmarks.engine_subject import Subject, smollm2, tiny
 from tests.benchmarks.scheduling_protocol import TASKS
 from tests.benchmarks.sharing_markdown import table
@@ -106,9 +106,7 @@ def measure(
 
 
 def _groups(model: str, subject: Subject) -> list[TrainingGroup]:
-    vocabulary = subject.policy.head_weight.shape[0]
-    lengths = [len(prompt) for prompt in subject.prompts]
-    groups = tiny_groups(vocabulary) if model == "tiny" else mixed_groups(vocabulary, lengths)
+    groups = groups_for(subject, model)
     return [replace(group, task=task) for group, task in zip(groups, TASKS, strict=False)]
 
 

@@ -127,6 +127,8 @@ ALONE = (
 )
 """Whether it is peers' groups that make the own questions matter little. Designed after the first
 seeds of the main part: exploratory."""
+MORE: Mapping[Stage, tuple[str, ...]] = {"alone": ("rounds.external_groups_per_round=0",)}
+"""Settings of all arms of a stage."""
 BY_STAGE: Mapping[Stage, Sequence[StudyArm]] = {"main": ARMS, "second": SECOND, "alone": ALONE}
 
 
@@ -161,7 +163,6 @@ class StudyRun:
                 f"simulation.rounds={self.rounds}",
                 f"evaluation.every_rounds={max(1, self.rounds * 19 // 20)}",
                 "simulation.hosts=1",
-                *(["rounds.external_groups_per_round=0"] if self.stage == "alone" else []),
                 *(f"scheduling.{each}" for each in own),
                 *self.more,
             ]
@@ -192,7 +193,8 @@ def runs_of(stage: Stage, options: Mapping[str, str]) -> Iterator[StudyRun]:
     arms = sorted(BY_STAGE[stage], key=lambda arm: -len(seeds_of(arm)))
     for count, some in groupby(arms, key=lambda arm: len(seeds_of(arm))):
         for seed, arm in product(FRESH_SEEDS[:count], tuple(some)):
-            yield StudyRun(stage, arm, seed, options.get(arm.like or arm.name, ""))
+            option = options.get(arm.like or arm.name, "")
+            yield StudyRun(stage, arm, seed, option, more=MORE.get(stage, ()))
 
 
 def trial_runs(rounds: int) -> Iterator[StudyRun]:
