@@ -15,7 +15,7 @@ from swarmnode.config.pretraining import DecoderShape
 from swarmnode.policy.forwards import choose_forward
 from swarmnode.policy.tiny import decoder_config, random_start
 from swarmnode.pretraining.corpus import END_ID, VOCABULARY
-from swarmnode.scheduling.agent.gradients import WATCHED_NORMS, late_layers, layer_matrices
+from swarmnode.scheduling.agent.gradients import late_layers, layer_matrices
 
 
 class ByteModel:
@@ -53,7 +53,7 @@ class ByteModel:
     def watched(self) -> list[Tensor]:
         """The matrices whose norms an agent sees."""
         matrices = layer_matrices(self.module)
-        return [matrices[layer] for layer in late_layers(len(matrices), WATCHED_NORMS)]
+        return [matrices[layer] for layer in late_layers(len(matrices))]
 
 
 def optimizer_of(

@@ -15,7 +15,6 @@ from torch import nn
 from swarmnode.config.scheduling import Scheduling
 from swarmnode.scheduling.agent.build import Scheduled, build
 from swarmnode.scheduling.agent.gradients import (
-    WATCHED_NORMS,
     DomainGradients,
     LayerChanges,
     late_layers,
@@ -57,8 +56,7 @@ class HostedScheduler:
     def __init__(self, order: HostedOrder, model: nn.Module) -> None:
         self._order = order
         matrices = layer_matrices(model)
-        self._aligned = [matrices[layer] for layer in late_layers(len(matrices))]
-        self._watched = [matrices[layer] for layer in late_layers(len(matrices), WATCHED_NORMS)]
+        self._selected = [matrices[layer] for layer in late_layers(len(matrices))]
         self._size = sum(parameter.numel() for parameter in model.parameters())
         self._begin_anew()
 
@@ -71,12 +69,12 @@ class HostedScheduler:
         )
         self._shares: tuple[float, ...] | None = None
         self._gradients: DomainGradients | None = None
-        self._changes = LayerChanges(self._watched)
+        self._changes = LayerChanges(self._selected)
 
     def _made(self) -> Scheduler:
         scheduled = Scheduled(
             domains=len(self._order.tasks),
-            layers=len(self._watched),
+            layers=len(self._selected),
             model_parameters=self._size,
             total_steps=self._order.total_rounds,
             seed=self._order.seed,
@@ -92,7 +90,7 @@ class HostedScheduler:
 
     def begin(self) -> None:
         """The gradients of a training step begin to add up."""
-        self._gradients = DomainGradients(self._aligned, len(self._order.tasks))
+        self._gradients = DomainGradients(self._selected, len(self._order.tasks))
 
     def took(self, task: str, weight: float) -> None:
         """A task's groups have been added; what is of no task of ours, or weighs nothing, isn't
