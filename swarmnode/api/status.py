@@ -226,7 +226,11 @@ def ask(path: Path, request: str, timeout_seconds: float = 10.0) -> Any:
             connection.sendall(request.encode() + b"\n")
             answer = json.loads(_received(connection, deadline))
         except (OSError, ValueError) as error:
-            raise SocketError(f"the node at {path} gives no answer, or is busy: {error}") from error
+            # Whatever it was (too late, cut off, too many at once), there is but one thing to do.
+            raise SocketError(
+                f"the node at {path} gives no answer, or is busy; try again, and if it stays so,"
+                " `swarmnode logs` says what it does"
+            ) from error
     if isinstance(answer, dict) and "error" in answer:
         raise SocketError(f"the node cannot answer: {answer['error']}")
     return answer
