@@ -116,6 +116,7 @@ class CircuitsOfOurs:
         """Have a circuit to a peer by its relayed address. Raises whatever goes wrong."""
         before, _, target_id = address.partition(f"{RELAYED}/p2p/")
         target, relay = PeerID.from_base58(target_id), PeerID.from_base58(peer_id_in(before))
+        through = _through(before)
         if self._guarded.swarm.get_connections(target):
             return
         if not self._guarded.swarm.get_connections(relay):
@@ -123,7 +124,7 @@ class CircuitsOfOurs:
         message = CircuitMessages.HopMessage(type=CircuitMessages.HopMessage.CONNECT)
         message.peer.id = target.to_bytes()
         stream, _ = await self._ask(relay, message)
-        await self._guarded.swarm.upgrade_outbound_raw_conn(_raw(stream, before, True), target)
+        await self._guarded.swarm.upgrade_outbound_raw_conn(_raw(stream, through, True), target)
 
     async def _keep(self, relay_id: str, now: float) -> None:
         """Ask for a place, where it is wanted and due; forget one that is lost."""
@@ -181,12 +182,15 @@ class CircuitsOfOurs:
                 type=CircuitMessages.StopMessage.STATUS, status=CircuitMessages.OK
             )
             await write_message(stream, answer)
-        raw = _raw(stream, address_of(place.connection, relay_id), False)
+        raw = _raw(stream, _through(address_of(place.connection, relay_id)), False)
         await self._guarded.swarm.take(raw, relay_id)
 
 
-def _raw(stream: Any, relay: str, initiator: bool) -> Any:
+def _through(relay: str) -> Any:
+    """By way of the relay at an address. Raises whatever py-libp2p does where it is none."""
+    return Multiaddr(f"{relay}{RELAYED}")
+
+
+def _raw(stream: Any, through: Any, initiator: bool) -> Any:
     """What py-libp2p makes a connection of."""
-    return RawConnection(
-        CircuitStream(stream), initiator, RELAYED_CONNECTION, [Multiaddr(f"{relay}{RELAYED}")]
-    )
+    return RawConnection(CircuitStream(stream), initiator, RELAYED_CONNECTION, [through])

@@ -151,15 +151,15 @@ class Libp2pPeer:
 
     async def connect(self, address: str) -> bool:
         """Dial a multiaddr that ends in /p2p/ID; through a relay only where ours may be used."""
-        if parsed(address) is None or (RELAYED in address and self._circuits is None):
-            return False
+        dial = self._dial
+        if RELAYED in address:
+            if self._circuits is None:
+                return False
+            dial = self._circuits.connect
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                if RELAYED in address and self._circuits:
-                    await self._guest.call(self._circuits.connect, address)
-                else:
-                    await self._guest.call(self._dial, address)
-        except Exception:  # py-libp2p raises what it likes
+                await self._guest.call(dial, address)
+        except Exception:  # py-libp2p raises what it likes, of an address that is none as well
             return False
         return True
 

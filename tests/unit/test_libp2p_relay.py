@@ -105,6 +105,9 @@ def test_an_address_through_a_relay_needs_a_place_and_the_peer_that_it_names(
         async with behind(tmp_path) as here:
             nobody = here.circuit.replace(here.one.peer_id, peer_id(9))
             assert not await here.two.connect(nobody)
+            before = here.relay.addresses[0].partition("/p2p/")[0]
+            assert not await here.two.connect(here.circuit.replace(before, f"{before}/nonsense"))
+            assert not await here.two.connect("nonsense")
             private = order(4, tmp_path, bootstrap=tuple(here.relay.addresses))
             [plain] = [await Libp2pPeer.start_on(here.on, private)]
             assert not await plain.connect(here.circuit), "who did not ask for it uses no relay"
