@@ -4,7 +4,8 @@ Announcements name their holders, and that is how nodes at work find each other;
 of them, and for who joins a swarm that is silent, a peer is asked where one may begin: the swarm
 protocol's second half. What it names is dialled as what was heard of: by need, bounded, and given
 up after a few failures. Beside it stands who has shown us that it can be dialled, to be named to
-others. Source: protocol/README.md, section 10.
+others. Named is only what we would dial at a stranger's word ourselves, so that nobody hears from
+us who is in a private network around us. Source: protocol/README.md, section 10; decision 0039.
 """
 
 from __future__ import annotations
@@ -66,9 +67,14 @@ class Exchange:
             self._shown.popitem(last=False)
 
     def dialable(self) -> Sequence[str]:
-        """Addresses of connected peers that have shown themselves, in random order."""
+        """Addresses of connected peers that have shown themselves, in random order; none that would
+        tell strangers of a private network."""
         connected = self._peer.connections
-        found = [address for peer_id, address in self._shown.items() if peer_id in connected]
+        found = [
+            address
+            for peer_id, address in self._shown.items()
+            if peer_id in connected and self._may_dial(address)
+        ]
         return self._rng.sample(found, len(found))
 
     async def run(self) -> None:

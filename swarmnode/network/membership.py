@@ -282,10 +282,11 @@ class Membership:
         return [holder for holder in holders if self.errands.may_dial(holder)]
 
     def _begin_at(self) -> Sequence[str]:
-        """Where somebody who knows us may begin: here, at our bootstrap peers, at good ones, and at
-        those who have shown that they can be dialled."""
+        """Where somebody who knows us may begin: here, at our bootstrap peers, and, where that may
+        be told, at good ones and at those who have shown that they can be dialled."""
         own = self._own_addresses() if self.company.dialable else ()
-        known = [*self._belonging.bootstrap, *self.saved.addresses]
+        good = filter(self.errands.may_dial, self.saved.addresses)
+        known = [*self._belonging.bootstrap, *good]
         addresses = [*own, *known, *self._exchange.dialable()]
         return list(dict.fromkeys(addresses))[:BOOTSTRAP_ADDRESSES_MAX]
 

@@ -27,7 +27,7 @@ from swarmproto import (
     public_key_of,
 )
 from tests.unit.network_made import SWARM, announcement, bundle, private_key
-from tests.unit.network_members import Members, address, members, peer_id
+from tests.unit.network_members import Fake, Members, address, members, peer_id
 from tests.unit.network_time import in_virtual_time
 
 TOPIC = topic_of(SWARM)
@@ -142,12 +142,37 @@ def test_those_who_know_one_peer_find_each_other_though_nobody_says_anything() -
             fake.world.undialable.add(peer_id(9))
             await joining.join(9, 1)
             await asyncio.sleep(60)
-            asked = encode_swarm_request(SwarmRequest(SWARM))
-            answer = fake.members[1].serving.handlers[SWARM_PROTOCOL](peer_id(3), asked)
-            told = set(decode_swarm_response(answer).bootstrap)
-            assert told == {address(number) for number in range(1, 9)}, "who can be dialled"
+            dialable = {address(number) for number in range(1, 9)}
+            assert told_by(fake, 1) == dialable, "who can be dialled"
 
     in_virtual_time(scenario)
+
+
+def test_nobody_is_told_of_a_private_network_once_one_came_from_outside() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        async with members(clock) as (fake, joining):
+            fake.world.has_dht = False
+            member = await joining.join(1)
+            for number in (2, 3):
+                await joining.join(number, 1)
+            await joining.join(4)
+            fake.peer(4).addresses = [address(4).replace("127.0.0.1", "8.8.8.8")]
+            member.good_peer(address(3))
+            await asyncio.sleep(60)
+            assert told_by(fake, 1) == {address(number) for number in range(1, 4)}
+            fake.world.connect(fake.peer(4), address(1))
+            await asyncio.sleep(60)
+            others = told_by(fake, 1) - {address(1)}
+            assert others == set(fake.peer(4).addresses), "who can be dialled on the internet"
+
+    in_virtual_time(scenario)
+
+
+def told_by(fake: Fake, number: int) -> set[str]:
+    """Where somebody who asks a member is told to begin."""
+    asked = encode_swarm_request(SwarmRequest(SWARM))
+    answer = fake.members[number].serving.handlers[SWARM_PROTOCOL](peer_id(3), asked)
+    return set(decode_swarm_response(answer).bootstrap)
 
 
 def test_with_a_dht_nobody_is_asked_for_addresses() -> None:
