@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from swarmnode.cli.exits import Exit, Mistake
-from swarmnode.cli.groups import LightGroup
+from swarmnode.cli.groups import group_of_commands
 from swarmnode.cli.options import Assignments, Config
 from swarmnode.cli.running import this_home
 
@@ -21,20 +21,7 @@ if TYPE_CHECKING:
     from swarmnode.config.settings import Loaded
     from swarmnode.observe.disk import Place
 
-config = typer.Typer(
-    cls=LightGroup,
-    add_completion=False,
-    help="Show and check settings, and where a node keeps what.",
-    invoke_without_command=True,
-    rich_markup_mode=None,
-)
-
-
-@config.callback()
-def configs(context: typer.Context) -> None:
-    """Without a command, show the help."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+config = group_of_commands("Show and check settings, and where a node keeps what.")
 
 
 @config.command()

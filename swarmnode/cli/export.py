@@ -2,25 +2,10 @@
 
 from __future__ import annotations
 
-import typer
-
 from swarmnode.cli.export_model import export_model
 from swarmnode.cli.export_rollouts import export_rollouts
-from swarmnode.cli.groups import LightGroup
+from swarmnode.cli.groups import group_of_commands
 
-export = typer.Typer(
-    cls=LightGroup,
-    add_completion=False,
-    help="Write a model, or rollouts, for other programs.",
-    invoke_without_command=True,
-    rich_markup_mode=None,
-)
+export = group_of_commands("Write a model, or rollouts, for other programs.")
 export.command("model")(export_model)
 export.command("rollouts")(export_rollouts)
-
-
-@export.callback()
-def exports(context: typer.Context) -> None:
-    """Without a command, show the help."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())

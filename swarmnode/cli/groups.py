@@ -37,6 +37,23 @@ class LightGroup(TyperGroup):
         return option
 
 
+def group_of_commands(summary: str) -> typer.Typer:
+    """A group whose help is shown where no command is named."""
+    return typer.Typer(
+        cls=LightGroup,
+        add_completion=False,
+        help=summary,
+        callback=_help_alone,
+        invoke_without_command=True,
+        rich_markup_mode=None,
+    )
+
+
+def _help_alone(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
 class _Loading(MutableMapping[str, "Command"]):
     """Commands by name, each loaded when it is first asked for."""
 

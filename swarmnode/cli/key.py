@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from swarmnode.cli.exits import Exit, Mistake
-from swarmnode.cli.groups import LightGroup
+from swarmnode.cli.groups import group_of_commands
 from swarmnode.home import Home, HomeError
 from swarmnode.keys import (
     KeyFileError,
@@ -24,20 +24,7 @@ from swarmnode.keys import (
     write_key,
 )
 
-key = typer.Typer(
-    cls=LightGroup,
-    add_completion=False,
-    help="Show, copy or change the identity that this home publishes with.",
-    invoke_without_command=True,
-    rich_markup_mode=None,
-)
-
-
-@key.callback()
-def keys(context: typer.Context) -> None:
-    """Without a command, show the help."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+key = group_of_commands("Show, copy or change the identity that this home publishes with.")
 
 
 @key.command()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from swarmnode.cli.exits import Exit, Mistake
-from swarmnode.cli.groups import LightGroup
+from swarmnode.cli.groups import group_of_commands
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,20 +29,7 @@ if TYPE_CHECKING:
 LINE_EVERY_SECONDS = 5.0
 REPORT = "figures.json"
 
-reward_model = typer.Typer(
-    cls=LightGroup,
-    add_completion=False,
-    help="Train a model that judges answers.",
-    invoke_without_command=True,
-    rich_markup_mode=None,
-)
-
-
-@reward_model.callback()
-def reward_models(context: typer.Context) -> None:
-    """Without a command, show the help."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+reward_model = group_of_commands("Train a model that judges answers.")
 
 
 @reward_model.command()

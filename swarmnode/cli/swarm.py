@@ -10,7 +10,7 @@ import typer
 
 from swarmnode.cli.completion import swarm_names
 from swarmnode.cli.exits import Exit, Mistake
-from swarmnode.cli.groups import LightGroup
+from swarmnode.cli.groups import group_of_commands
 from swarmnode.cli.loading import check_tasks, load
 from swarmnode.cli.options import Tasks
 
@@ -18,20 +18,7 @@ if TYPE_CHECKING:
     from swarmnode.home import Home
     from swarmnode.swarm_files import SwarmFile
 
-swarm = typer.Typer(
-    cls=LightGroup,
-    add_completion=False,
-    help="Make, join, leave and list swarms.",
-    invoke_without_command=True,
-    rich_markup_mode=None,
-)
-
-
-@swarm.callback()
-def swarms(context: typer.Context) -> None:
-    """Without a command, show the help."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+swarm = group_of_commands("Make, join, leave and list swarms.")
 
 
 @swarm.command()
