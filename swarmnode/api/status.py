@@ -221,7 +221,10 @@ def ask(path: Path, request: str, timeout_seconds: float = 10.0) -> Any:
         except (FileNotFoundError, ConnectionRefusedError) as error:
             raise NotRunning(str(path)) from error
         except OSError as error:
-            raise SocketError(f"{path}: {error.strerror or error}") from error
+            raise SocketError(
+                f"the node at {path} cannot be asked: {error.strerror or error}; do it as the user"
+                " whose node it is, with its SWARMNODE_HOME"
+            ) from error
         try:
             connection.sendall(request.encode() + b"\n")
             answer = json.loads(_received(connection, deadline))

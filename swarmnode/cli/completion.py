@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -35,10 +36,10 @@ def prepare() -> None:
 
 def swarm_names(incomplete: str) -> Sequence[str]:
     """The swarms of this home whose name begins so."""
-    from swarmnode.cli.running import this_home
+    from swarmnode.home import Home
 
     return [
         path.stem
-        for path in sorted(this_home().swarms.glob("[!.]*.toml"))
+        for path in sorted(Home.of(os.environ).swarms.glob("[!.]*.toml"))
         if path.stem.startswith(incomplete)
     ]

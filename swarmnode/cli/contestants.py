@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from swarmnode.cli.checkpoints import Chosen, chosen_checkpoint
 from swarmnode.cli.exits import Mistake
 from swarmnode.cli.loading import check_tasks, load
+from swarmnode.cli.running import check_open_to_us
 
 if TYPE_CHECKING:
     from swarmnode.config.settings import Settings
@@ -38,6 +39,7 @@ def named(word: str) -> Named:
 
     path = Path(word).expanduser()
     if word not in BUILT_IN and path.is_dir():
+        check_open_to_us(path)
         if (path / "config.json").exists():
             return Named(None, str(path.absolute()))
         return Named(chosen_checkpoint(path, None), None)

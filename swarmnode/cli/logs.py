@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,7 +14,7 @@ from swarmnode.cli.exits import Exit, Mistake
 from swarmnode.cli.running import this_home
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 FOLLOW_SECONDS = 0.25
 
@@ -29,13 +29,29 @@ def logs(
 
     folder = this_home().log
     with closing(LogReader(folder)) as reader:
-        last = reader.last(count)
+        with _reading():
+            last = reader.last(count)
         if not last and not follow and count:
             raise Mistake(f"there is no log in {folder}; a running node writes it", Exit.CONFIG)
         _show(last, as_json=as_json)
         while follow:
             time.sleep(FOLLOW_SECONDS)
-            _show(reader.new(), as_json=as_json)
+            with _reading():
+                more = reader.new()
+            _show(more, as_json=as_json)
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """Raises Mistake in place of what a file that can't be read raises."""
+    try:
+        yield
+    except OSError as error:
+        raise Mistake(
+            f"{error.filename} cannot be read: {error.strerror}; do this as the user whose node it"
+            " is",
+            Exit.CONFIG,
+        ) from error
 
 
 def _show(entries: Sequence[dict[str, Any]], *, as_json: bool) -> None:

@@ -13,8 +13,25 @@ from swarmnode.home import Home
 
 
 def this_home() -> Home:
-    """The home that the environment names, or the user's."""
-    return Home.of(os.environ)
+    """The home that the environment names, or the user's; it may be missing. Raises Mistake."""
+    home = Home.of(os.environ)
+    check_open_to_us(home.path)
+    return home
+
+
+def check_open_to_us(folder: Path) -> None:
+    """Refuse a folder that somebody else keeps closed, and what is none. Raises Mistake."""
+    try:
+        # Only who may search it as well can open it by this name.
+        os.scandir(f"{folder}/.").close()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise Mistake(
+            f"{folder} cannot be read: {error.strerror}; take another (a home: SWARMNODE_HOME), or "
+            "do this as the user whose it is",
+            Exit.CONFIG,
+        ) from error
 
 
 def asked(home: Home, request: str) -> Any:
@@ -32,7 +49,9 @@ def asked(home: Home, request: str) -> Any:
 def not_running(home: Home) -> Mistake:
     """What a command says that needs a running node."""
     return Mistake(
-        f"no node runs with the home {home.path}; start one with `swarmnode run`", Exit.NOT_RUNNING
+        f"no node runs with the home {home.path}; start one with `swarmnode run`, or set "
+        "SWARMNODE_HOME as for the node that you mean",
+        Exit.NOT_RUNNING,
     )
 
 
@@ -44,4 +63,8 @@ def reading(database: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise Mistake(f"{database} cannot be read: {error}", Exit.FAILURE) from error
+        raise Mistake(
+            f"{database} cannot be read: {error}; if it is damaged, a node that starts sets it"
+            " aside",
+            Exit.FAILURE,
+        ) from error

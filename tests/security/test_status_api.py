@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import socket
@@ -144,6 +145,21 @@ def test_what_is_no_socket_is_not_removed(tmp_path: Path) -> None:
 def test_a_path_that_no_socket_can_have_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(SocketError, match="shorter path"):
         run_on_uvloop(StatusServer.start(tmp_path / ("x" * 120), DOCUMENTS))
+
+
+def test_a_node_that_is_another_users_cannot_be_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(_socket: socket.socket, _path: str) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    def scenario(path: Path) -> None:
+        monkeypatch.setattr(socket.socket, "connect", closed)
+        with pytest.raises(SocketError, match="cannot be asked: Permission denied; do it as the"):
+            ask(path, "status")
+        monkeypatch.undo()
+
+    within(tmp_path / "s", scenario)
 
 
 def test_nobody_there_is_told_apart_from_a_bad_answer(tmp_path: Path) -> None:

@@ -34,6 +34,72 @@ def test_settings_outside_a_swarms_rules_are_refused(
         assert shown.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "line", ["status", "logs", "rollouts", "peers", "config paths", "doctor --quick", "eval"]
+)
+def test_a_home_that_is_none_or_somebody_elses_is_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    line: str,
+) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    monkeypatch.setenv("SWARMNODE_HOME", str(file))
+    assert run(monkeypatch, *line.split()) == 3
+    shown = capsys.readouterr().err
+    assert f"{file} cannot be read: Not a directory; take another (a home: SWARMN" in shown
+    assert shown.count("\n") == 1
+
+    def closed(path: str) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    monkeypatch.setenv("SWARMNODE_HOME", str(tmp_path))
+    monkeypatch.setattr(os, "scandir", closed)
+    assert run(monkeypatch, *line.split()) == 3
+    shown = capsys.readouterr().err
+    assert f"{tmp_path} cannot be read: Permission denied; take another" in shown
+    assert shown.count("\n") == 1
+
+
+def test_what_is_compared_may_be_closed_to_us(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def closed(path: str) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    monkeypatch.setattr(os, "scandir", closed)
+    assert run(monkeypatch, "compare", "tiny", str(tmp_path)) == 3
+    shown = capsys.readouterr().err
+    assert f"{tmp_path} cannot be read: Permission denied; take another" in shown
+    assert shown.count("\n") == 1
+
+
+def test_a_log_that_is_closed_to_us_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SWARMNODE_HOME", str(tmp_path))
+    # In the place of a file, which says the same to root and to others.
+    (tmp_path / "log" / "daemon.jsonl").mkdir(parents=True)
+    for line in (["logs"], ["logs", "--follow", "-n", "0"]):
+        assert run(monkeypatch, *line) == 3
+        shown = capsys.readouterr().err
+        assert "daemon.jsonl cannot be read: Is a directory; do this as the user" in shown
+        assert shown.count("\n") == 1
+
+
+def test_a_store_that_cannot_be_read_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SWARMNODE_HOME", str(tmp_path))
+    Home(tmp_path).database.write_text("no database")
+    for line in (["rollouts"], ["rollouts", "7"], ["rollouts", "--outgoing"]):
+        assert run(monkeypatch, *line) == 1
+        shown = capsys.readouterr().err
+        assert "cannot be read: file is not a database; if it is damaged, a node" in shown
+        assert shown.count("\n") == 1
+
+
 def test_a_swarm_that_cannot_be_removed_is_told(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
