@@ -82,7 +82,9 @@ class _Commands(LazyGroup):
 
 app = typer.Typer(
     cls=_Commands,
-    help="Train a language model together with strangers.",
+    help="Train a language model together with strangers.\n\n"
+    "A node keeps what is its own in its home: the folder that SWARMNODE_HOME names, or else one "
+    "of the user's, as `swarmnode config paths` lists it.",
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -116,7 +118,8 @@ def main() -> None:
     except Mistake as mistake:
         _end(str(mistake), mistake.code)
     except typer.TyperException as error:
-        _end(f"{' '.join(error.format_message().split())} (see --help)", Exit.USAGE)
+        told = " ".join(error.format_message().split()).replace(": Value error, ", ": ")
+        _end(f"{told} (see --help)", Exit.USAGE)
     except KeyboardInterrupt:
         sys.exit(Exit.INTERRUPTED)
     sys.exit(code)

@@ -17,7 +17,7 @@ def bootstrap(
     swarm: Annotated[
         str | None,
         typer.Argument(
-            metavar="[SWARM]",
+            metavar="SWARM",
             help="A swarm that was joined, or a swarm file.",
             autocompletion=swarm_names,
         ),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Place = Annotated[
     Path | None,
     typer.Argument(
-        metavar="[FOLDER]",
+        metavar="FOLDER",
         help="A home, the --out of a training run, or a checkpoint; without it, your home.",
     ),
 ]

@@ -28,7 +28,7 @@ config = group_of_commands("Show and check settings, and where a node keeps what
 def show(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="Settings or sections; all without."),
+        typer.Argument(metavar="NAME", help="Settings or sections; all without."),
     ] = None,
     config: Config = None,
     assignments: Assignments = None,
@@ -45,12 +45,15 @@ def show(
     `swarmnode config show > swarm.toml` is a file for --config.
     """
     from swarmnode.cli.config_text import settings_text
+    from swarmnode.config.settings import nearest
 
     loaded = _loaded(config, assignments)
     every = list(loaded.origins())
+    settings = [name for name, _, _ in every]
+    known = {part for name in settings for part in (name, name.rpartition(".")[0])}
     for each in names or ():
-        if not any(_is_named(name, [each]) for name, _, _ in every):
-            raise Mistake(f"there is no setting or section {each!r}; docs/settings.md has them all")
+        if not any(_is_named(name, [each]) for name in settings):
+            raise Mistake(f"there is no setting or section {each!r}; {nearest(each, known)}")
     chosen = [
         (name, value, source)
         for name, value, source in every
@@ -111,7 +114,9 @@ def init(
             f"{file} is there already and is not overwritten; choose another place", Exit.CONFIG
         ) from error
     except OSError as error:
-        raise Mistake(f"{file} cannot be written: {error.strerror}", Exit.CONFIG) from error
+        raise Mistake(
+            f"{file} cannot be written: {error.strerror}; choose another place", Exit.CONFIG
+        ) from error
     sys.stdout.write(f"{file}: change it, then swarmnode run --config {file}\n")
 
 

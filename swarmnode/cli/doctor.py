@@ -26,11 +26,14 @@ if TYPE_CHECKING:
 
 def doctor(
     bootstrap: Annotated[
-        list[str] | None, typer.Option(help="A bootstrap peer to test as well; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="ADDRESS", help="A bootstrap peer to test as well; repeatable."),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="A model whose need of memory is estimated; see docs/models.md."),
+        typer.Option(
+            metavar="MODEL", help="A model whose need of memory is estimated; see docs/models.md."
+        ),
     ] = None,
     net: Annotated[
         bool,
@@ -74,7 +77,7 @@ def doctor(
     home = this_home()
     status, found = _running(home)
     if quick:
-        found = found or running_checks(status)
+        found = found or running_checks(status, home.path)
     else:
         found += _everything(
             settings, home, status, bootstrap or (), net=net, model=bool(model),

@@ -36,7 +36,7 @@ MOST = 100_000
 
 def rollouts(
     number: Annotated[
-        int | None, typer.Argument(metavar="[ID]", help="One of them, to be shown in full.")
+        int | None, typer.Argument(metavar="ID", help="One of them, to be shown in full.")
     ] = None,
     task: Task = None,
     peer: Peer = None,

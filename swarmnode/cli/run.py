@@ -29,7 +29,7 @@ def run(
     swarm: Annotated[
         str | None,
         typer.Argument(
-            metavar="[SWARM|ADDRESS]",
+            metavar="SWARM|ADDRESS",
             help="A swarm that was joined, a swarm file, or the address of any peer.",
             autocompletion=swarm_names,
         ),

@@ -50,11 +50,14 @@ def simulate(
         str | None, typer.Option(help="Filter that picks the external groups.")
     ] = None,
     model: Annotated[
-        list[str] | None, typer.Option(help="Models, given to the nodes in turn; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="MODEL", help="Models, given to the nodes in turn; repeatable."),
     ] = None,
     skills: Annotated[
         list[str] | None,
-        typer.Option(help="Tasks that a node's warm start teaches, joined by +; repeatable."),
+        typer.Option(
+            metavar="TASK+TASK", help="Tasks that a node's warm start teaches; repeatable."
+        ),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed of everything.")] = None,
     attack: Annotated[

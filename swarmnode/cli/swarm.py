@@ -27,7 +27,8 @@ def new(
     task: Tasks = None,
     level: Annotated[str | None, typer.Option(help="Level of tasks that name none.")] = None,
     bootstrap: Annotated[
-        list[str] | None, typer.Option(help="Address of a peer to start from; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="ADDRESS", help="Address of a peer to start from; repeatable."),
     ] = None,
     private: Annotated[
         bool, typer.Option("--private", help="Only those who have its file take part.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -252,6 +252,10 @@ def _explain(error: ValidationError, sources: Mapping[str, str]) -> str:
         message = first["msg"][:1].lower() + first["msg"][1:]
         return f"{name} = {first['input']!r} (from {source}): {message}"
     known = [setting for setting, _, _ in describe(Settings)]
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]}?" if close else "docs/settings.md lists them all"
-    return f"{name} (from {source}) is no setting; {hint}"
+    return f"{name} (from {source}) is no setting; {nearest(name, known)}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A question after the known name that is most like it, or where all of them stand."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"did you mean {close[0]}?" if close else "docs/settings.md lists them all"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from time import gmtime, strftime
 
 from swarmnode.doctor.examine import RELEASED, MachineFacts
@@ -211,11 +212,14 @@ def _bootstrap(facts: MachineFacts) -> list[Check]:
     ]
 
 
-def running_checks(status: StatusDocument | None) -> list[Check]:
+def running_checks(status: StatusDocument | None, home: Path) -> list[Check]:
     """Judge the node that runs, or should, and nothing else: what a health check asks."""
     if status is None:
-        fix = "Start it with `swarmnode run`, with the same home and as the same user."
-        return [_failed("node", "none is running with this home", fix)]
+        fix = (
+            "Start it with `swarmnode run`, or set SWARMNODE_HOME as for the node meant, and "
+            "be its user."
+        )
+        return [_failed("node", f"none is running with the home {home}", fix)]
     return [_ok("node", status.summary), *_reach(status), *_clock(status), *_complaints(status)]
 
 
@@ -223,7 +227,7 @@ def _running(facts: MachineFacts) -> list[Check]:
     if facts.status is None:
         told = "a running node finds out whether others can dial it"
         return [_ok("node", "none is running with this home"), _ok("reach", told)]
-    return running_checks(facts.status)
+    return running_checks(facts.status, facts.home)
 
 
 def _own_clock(facts: MachineFacts) -> list[Check]:

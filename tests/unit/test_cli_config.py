@@ -69,7 +69,10 @@ def test_every_setting_is_shown_with_where_it_comes_from(
     assert set(named) == {"daemon", "evaluation"}
     capsys.readouterr()
     assert run(monkeypatch, "config", "show", "daemon.checkpoint") == 2
-    assert "no setting or section 'daemon.checkpoint'" in capsys.readouterr().err
+    assert (
+        "no setting or section 'daemon.checkpoint'; did you mean daemon.checkpoints?"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.usefixtures("home")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -53,6 +54,8 @@ def test_every_command_has_help(
     shown = capsys.readouterr()
     assert shown.out.startswith(f"Usage: {' '.join(['swarmnode', *line])} ")
     assert shown.err == ""
+    assert not re.search(r"^ +-.*list\[", shown.out, re.MULTILINE), "what an option takes, in words"
+    assert "[[" not in shown.out
 
 
 @pytest.mark.parametrize("line", list(groups()), ids=str)

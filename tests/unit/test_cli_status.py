@@ -269,7 +269,7 @@ def test_a_health_check_asks_the_running_node_alone(
 ) -> None:
     assert run(monkeypatch, "doctor", "--quick") == 1
     shown = capsys.readouterr().out
-    assert "none is running with this home" in shown
+    assert "none is running with the home" in shown
     assert "swarmnode run" in shown
     with node(home):
         assert run(monkeypatch, "doctor", "--quick", "--json") == 1

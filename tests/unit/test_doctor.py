@@ -182,10 +182,14 @@ def test_a_running_nodes_own_complaints_are_told() -> None:
 
 
 def test_a_health_check_wants_a_node_that_runs_and_does_its_work() -> None:
-    assert bad(running_checks(None)) == [("node", Result.FAILED)]
-    assert running_checks(None)[0].fix
-    assert healthy(running_checks(running()))
-    assert bad(running_checks(running(Facts(disk_free_bytes=1)))) == [("disk-full", Result.FAILED)]
+    home = Path("/home/ann/node")
+    [found] = running_checks(None, home)
+    assert (found.name, found.result) == ("node", Result.FAILED)
+    assert str(home) in found.found
+    assert found.fix
+    assert healthy(running_checks(running(), home))
+    full = running(Facts(disk_free_bytes=1))
+    assert bad(running_checks(full, home)) == [("disk-full", Result.FAILED)]
 
 
 def test_hostile_text_in_an_address_is_escaped() -> None:
