@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from swarmnode.pretraining.corpus import Domain
     from swarmnode.pretraining.folder import Row
     from swarmnode.pretraining.run import Finished
+    from swarmnode.progress import Step
 
 LINE_EVERY_SECONDS = 5.0
 
@@ -82,12 +83,21 @@ def _run(settings: Settings, beside: Path, folder: Path, lines: _Lines) -> Finis
     from swarmnode.pretraining.run import pretrain as run
     from swarmnode.pretraining.run import sources_of
     from swarmnode.pretraining.sources import CorpusError
+    from swarmnode.progress import listening
 
     cache = cache_folder(os.environ) / "corpora"
     try:
         with _interruptible() as asked:
+
+            def told(step: Step) -> None:
+                if asked:
+                    # Of texts that are half prepared there is nothing to keep.
+                    raise KeyboardInterrupt
+                lines.preparing(step)
+
             sources = sources_of(settings, beside)
-            return run(settings, sources, folder, cache, lines, lambda: bool(asked))
+            with listening(told):
+                return run(settings, sources, folder, cache, lines, lambda: bool(asked))
     except (CorpusError, OtherSettings) as error:
         raise Mistake(str(error), Exit.CONFIG) from error
     except UnusableModel as error:
@@ -101,6 +111,8 @@ def _run(settings: Settings, beside: Path, folder: Path, lines: _Lines) -> Finis
             "make room and give the same command with --out",
             Exit.FAILURE,
         ) from error
+    finally:
+        lines.prepared()
 
 
 @contextmanager
@@ -135,16 +147,28 @@ def _report(folder: Path, finished: Finished, settings: Settings) -> Path:
 
 
 class _Lines:
-    """Progress on one stream."""
+    """Progress on one stream; on stderr while texts are prepared."""
 
     def __init__(self, stream: TextIO, settings: Settings) -> None:
+        from swarmnode.cli.start_screen import StartScreen
+
         self._stream = stream
+        self._screen = StartScreen()
         self._steps = settings.pretraining.steps
         self._kind = settings.scheduling.kind
         self._started = self._last_line = time.monotonic()
 
+    def preparing(self, step: Step) -> None:
+        """Show how far the texts are."""
+        self._screen.show(step)
+
+    def prepared(self) -> None:
+        """Show that no longer; it may be called again."""
+        self._screen.show(None)
+
     def ready(self, domains: Sequence[Domain], parameters: int, steps: int) -> None:
         """Say what is about to happen."""
+        self.prepared()
         size = sum(domain.facts.bytes for domain in domains) / 1e6
         names = ", ".join(domain.facts.name for domain in domains)
         self._say(f"texts     {size:.1f} MB: {names}")

@@ -3,7 +3,8 @@
 Two passes over the sources, neither of which holds more than a text and a shard. The first sets
 texts apart for validation: those whose SHA-256 says so, a twentieth, and takes an excerpt of each.
 The second writes what is trained on: no text that the hash sets apart, none that came before, and
-no row that has a window of 64 bytes in common with what is validated on.
+no row that has a window of 64 bytes in common with what is validated on. How far they are is told
+to whoever listens (swarmnode.progress).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +36,7 @@ from swarmnode.pretraining.corpus import (
 )
 from swarmnode.pretraining.overlap import Hashes, copied, sorted_set, windows
 from swarmnode.pretraining.sources import CorpusError, Source, files_of, texts_of, unreadable
+from swarmnode.progress import advancing
 from swarmnode.scheduling.mtld import mtld, words_of
 
 _CODE_VERSION = 1
@@ -87,40 +89,77 @@ def _key(sources: Sequence[Source], cut: Cut) -> str:
 
 
 def _as_it_is(source: Source, file: Path) -> list[str | int]:
+    found = _status(source, file)
+    return [source.name, source.field, str(file), found.st_size, found.st_mtime_ns]
+
+
+def _status(source: Source, file: Path) -> os.stat_result:
     try:
-        found = file.stat()
+        return file.stat()
     except OSError as error:
         raise unreadable(source, file, error) from error
-    return [source.name, source.field, str(file), found.st_size, found.st_mtime_ns]
+
+
+class _Pass:
+    """One pass over the texts; `sizes` are bytes by source, as far as they are known before."""
+
+    def __init__(self, what: str, sizes: Mapping[str, int]) -> None:
+        self._what = what
+        self._sizes = sizes
+        self._begun = 0
+        self._told = advancing()
+        self.read: dict[str, int] = {}
+        """Bytes of text so far, by source."""
+
+    def texts_of(self, source: Source) -> Iterator[bytes]:
+        """Every piece of text of one source, which may be left before its end."""
+        before, size = self._begun, self._sizes[source.name]
+        self._begun += size
+        self.read[source.name] = 0
+        for text in texts_of(source):
+            data = text.encode()
+            self.read[source.name] += len(data)
+            done = before + min(self.read[source.name], size)
+            self._told(self._what, done, sum(self._sizes.values()))
+            yield data
 
 
 def _make(sources: Sequence[Source], cut: Cut, folder: Path) -> list[DomainFacts]:
     kept: list[int] = []
     known: list[Hashes] = []
+    on_disk = {
+        source.name: sum(_status(source, file).st_size for file in files_of(source))
+        for source in sources
+    }
+    first = _Pass("setting texts apart for validation", on_disk)
     for source in sources:
         (folder / source.name).mkdir()
-        rows = _validation(source, cut, known)
+        rows = _validation(first.texts_of(source), source.name, cut, known)
         rows.tofile(folder / source.name / "validation.tokens")
         kept.append(len(rows))
     hashes = sorted_set(known)
     seen: set[bytes] = set()
+    most = cut.most_bytes or max(first.read.values())
+    second = _Pass("preparing texts", {name: min(most, size) for name, size in first.read.items()})
     return [
-        _Training(source, cut, folder / source.name).write(count, hashes, seen)
+        _Training(source.name, second.texts_of(source), cut, folder / source.name).write(
+            count, hashes, seen
+        )
         for source, count in zip(sources, kept, strict=True)
     ]
 
 
-def _validation(source: Source, cut: Cut, known: list[Hashes]) -> Rows:
+def _validation(texts: Iterator[bytes], name: str, cut: Cut, known: list[Hashes]) -> Rows:
     """The rows that are validated on, about one of a text; their windows are added to `known`."""
     width = cut.context + 1
     chosen = _Chosen(width, cut.validation_rows)
-    for text in texts_of(source):
-        chosen.offer(text.encode())
+    for text in texts:
+        chosen.offer(text)
     excerpts = [tokens_of(data)[:width] for data in chosen.excerpts]
     flat = np.concatenate(excerpts or [tokens_of(b"")])
     if len(flat) < width:
         raise CorpusError(
-            f"domain {source.name}: too little text: one of {_ONE_OF} pieces is set apart for"
+            f"domain {name}: too little text: one of {_ONE_OF} pieces is set apart for"
             f" validation, and that came to {len(flat)} of the {width} bytes of one sequence; give"
             " it more text"
         )
@@ -173,8 +212,9 @@ class _Chosen:
 class _Training:
     """The second pass over one domain."""
 
-    def __init__(self, source: Source, cut: Cut, folder: Path) -> None:
-        self._source = source
+    def __init__(self, name: str, texts: Iterator[bytes], cut: Cut, folder: Path) -> None:
+        self._name = name
+        self._all_texts = texts
         self._cut = cut
         self._folder = folder
         self._width = cut.context + 1
@@ -197,11 +237,11 @@ class _Training:
             self._shard(rows, diversity)
         if not self._shards:
             raise CorpusError(
-                f"domain {self._source.name}: nothing is left to train on after what repeats, or is"
+                f"domain {self._name}: nothing is left to train on after what repeats, or is"
                 " validated on, was left out; give it more text"
             )
         return DomainFacts(
-            name=self._source.name,
+            name=self._name,
             shards=self._shards,
             validation=validation,
             bytes=self._bytes,
@@ -247,8 +287,7 @@ class _Training:
                 yield clean
 
     def _texts_to_train_on(self, seen: set[bytes]) -> Iterator[bytes]:
-        for text in texts_of(self._source):
-            data = text.encode()
+        for data in self._all_texts:
             self._texts += 1
             digest = hashlib.sha256(data).digest()[:16]
             if digest in seen:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import resource
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
@@ -16,6 +17,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from swarmnode.cli import main
 from swarmnode.cli.exits import Exit
+from swarmnode.cli.start_screen import StartScreen
 from swarmnode.config.scheduling import Kind
 from swarmnode.config.settings import SettingsError, load_settings
 from swarmnode.observe.metrics import METRICS
@@ -29,6 +31,7 @@ from swarmnode.pretraining.run import sources_of
 from swarmnode.pretraining.sources import CorpusError
 from swarmnode.pretraining.summary import summarize
 from swarmnode.pretraining.trainer import Trainer
+from swarmnode.progress import Step
 from swarmnode.scheduling.fixed import Static
 from swarmnode.scheduling.scheduler import Outcome, State
 from tests.unit.checkpoint_support import limited
@@ -354,6 +357,31 @@ def test_the_command_trains_tells_and_goes_on(
     again = capsys.readouterr()
     assert "going on after step 6" in again.err
     assert json.loads(again.out)["settings"]["pretraining"]["seed"] == 3
+
+
+def test_how_far_the_texts_are_is_shown_and_a_stop_leaves_nothing_half_prepared(
+    texts: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("swarmnode.progress.LEAST_SECONDS", 0.0)
+    chosen = ("--out", str(texts.parent / "out"), "--steps", "1")
+    show = StartScreen.show
+
+    def stopped(screen: StartScreen, step: Step | None) -> None:
+        show(screen, step)
+        if step is not None and step.what == "preparing texts":
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(StartScreen, "show", stopped)
+        assert command(patched, texts, *chosen) == Exit.INTERRUPTED
+    assert not list((texts.parent / "home" / "cache" / "corpora").iterdir())
+    assert not (texts.parent / "out").exists()
+    capsys.readouterr()
+    assert command(monkeypatch, texts, *chosen) == Exit.OK
+    told = capsys.readouterr()
+    assert "starting: setting texts apart for validation, " in told.err
+    assert "starting: preparing texts, " in told.err
+    assert "starting" not in told.out
 
 
 def test_a_disk_that_takes_no_more_keeps_what_was_trained(

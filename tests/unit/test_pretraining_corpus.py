@@ -15,6 +15,7 @@ from swarmnode.pretraining.order import counts, drawn_by, place
 from swarmnode.pretraining.overlap import WINDOW, copied, sorted_set, windows
 from swarmnode.pretraining.prepare import Cut, prepared, set_apart
 from swarmnode.pretraining.sources import PIECE, CorpusError, Source, pieces, texts_of
+from swarmnode.progress import Step, listening
 from swarmnode.scheduling.mtld import mtld, words_of
 
 CUT = Cut(context=31, validation_rows=8, most_bytes=0)
@@ -69,6 +70,28 @@ def test_no_text_that_is_set_apart_is_trained_on(tmp_path: Path) -> None:
     trained = text_of(domain.take(range(domain.facts.rows))[0])
     assert not any(text[:60] in trained for text in apart)
     assert sum(text[:60] in trained for text in texts) == len(texts) - len(apart)
+
+
+@pytest.mark.parametrize("most_bytes", [0, 3000])
+def test_whoever_listens_hears_how_far_the_two_passes_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_bytes: int
+) -> None:
+    monkeypatch.setattr("swarmnode.progress.LEAST_SECONDS", 0.0)
+    sources = [domain_of(tmp_path, name, random_texts(number)) for number, name in enumerate("ab")]
+    steps: list[Step] = []
+    with listening(steps.append):
+        folder = prepared(sources, Cut(31, 8, most_bytes), tmp_path / "cache")
+    passes = {each.what: [step for step in steps if step.what == each.what] for each in steps}
+    assert list(passes) == ["setting texts apart for validation", "preparing texts"]
+    for told in passes.values():
+        done = [step.done for step in told]
+        assert done == sorted(done)
+        assert 0 < done[0] < done[-1] == told[-1].total
+    assert passes["preparing texts"][-1].total == 2 * (most_bytes or 200 * 200)
+    steps.clear()
+    with listening(steps.append):
+        assert prepared(sources, Cut(31, 8, most_bytes), tmp_path / "cache") == folder
+    assert not steps, "it is there"
 
 
 def test_rows_that_copy_what_is_validated_on_are_left_out(tmp_path: Path) -> None:
