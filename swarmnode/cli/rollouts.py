@@ -74,7 +74,10 @@ def rollouts(
     elif as_hex:
         raise Mistake("--hex shows bundles: give --outgoing too")
     elif number is None:
-        _list(home, list(islice(found(home, search), count or LISTED)), as_json=as_json)
+        chosen = list(islice(found(home, search), count or LISTED))
+        _list(home, chosen, as_json=as_json)
+        if not chosen and not as_json:
+            sys.stderr.write(f"{_nothing_found(task)}\n")
     elif search.narrows or count is not None:
         raise Mistake("give the number of one rollout or what to search by, not both")
     else:
@@ -90,8 +93,23 @@ def _list(home: Home, chosen: Sequence[StoredRollout], *, as_json: bool) -> None
     elif chosen:
         for line in list_lines(chosen):
             sys.stdout.write(f"{line}\n")
-    else:
-        sys.stderr.write("none is kept of which this is true\n")
+
+
+def _nothing_found(task: str | None) -> str:
+    """In a line, and why that may be where there is no such task."""
+    from swarmnode.tasks.errors import TaskError
+    from swarmnode.tasks.registry import check, levels_of
+
+    told = "none is kept of which this is true"
+    name, _, level = (task or "").partition(":")
+    try:
+        if level:
+            check(name, level)
+        elif name:
+            levels_of(name)
+    except TaskError as error:
+        return f"{told}: {error}"
+    return told
 
 
 def _show(home: Home, stored: StoredRollout, *, as_json: bool) -> None:

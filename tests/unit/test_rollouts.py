@@ -172,7 +172,15 @@ def test_a_store_of_an_earlier_version_holds_none(
     with closing(sqlite3.connect(tmp_path / "store.sqlite")) as connection:
         connection.execute("DROP TABLE rollouts")
     assert run(monkeypatch, "rollouts") == 0
-    assert "none is kept" in capsys.readouterr().err
+    assert capsys.readouterr().err == "none is kept of which this is true\n"
+    for task, words in (
+        ("gdc", "unknown task 'gdc'; did you mean 'gcd'"),
+        ("gcd:hard", "task 'gcd' has no level 'hard'; choose default"),
+    ):
+        assert run(monkeypatch, "rollouts", "--task", task) == 0
+        told = capsys.readouterr().err
+        assert told.startswith(f"none is kept of which this is true: {words}")
+        assert told.count("\n") == 1
     assert run(monkeypatch, "rollouts", "--peer", "12") == 3
 
 
