@@ -141,7 +141,10 @@ def _write(
     try:
         write_bundle(file, home, settings, found, told, os.environ)
     except OSError as error:
-        raise Mistake(f"{file} cannot be written: {error.strerror}", Exit.CONFIG) from error
+        raise Mistake(
+            f"{file} cannot be written: {error.strerror}; choose another place, or another name",
+            Exit.CONFIG,
+        ) from error
     sys.stderr.write(
         f"{file} has findings, settings, status and logs, without keys, secrets, addresses and "
         "names of users; look into it before you send it\n"

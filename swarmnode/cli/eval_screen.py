@@ -39,20 +39,25 @@ class Progressing(Progress):
             transient=True,
             disable=not console.is_terminal,
         )
-        self._bar = self.add_task("", total=None)
+        self._bar = self.add_task("finding the questions", total=None)
 
     def making(self) -> None:
         """A policy is being made."""
-        self.reset(self._bar, total=None, description="making the policy")
+        self._begin("making the policy", None)
 
     def answering(self, which: str, questions: int) -> None:
         """The policy `which` is asked so many questions in all."""
         self._which = which
-        self.reset(self._bar, total=questions, description=which)
+        self._begin(which, questions)
 
     def answered(self, task: str, questions: int) -> None:
         """So many more are done."""
         self.update(self._bar, advance=questions, description=f"{self._which}: {task}")
+
+    def _begin(self, what: str, total: int | None) -> None:
+        # A task that had a total keeps it for good.
+        self.remove_task(self._bar)
+        self._bar = self.add_task(what, total=total)
 
 
 def show(figures: Figures, exam: Exam, chosen: Chosen | None) -> None:

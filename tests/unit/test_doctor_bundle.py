@@ -152,5 +152,7 @@ def test_a_file_that_is_there_is_not_overwritten_and_a_link_not_followed(
     for name in ("taken", "link"):
         code = run(monkeypatch, "doctor", "--no-train", "--bundle", str(tmp_path / name))
         assert code == 3
-        assert "cannot be written" in capsys.readouterr().err
+        told = capsys.readouterr().err
+        assert "cannot be written" in told
+        assert "choose another place" in told
     assert (tmp_path / "taken").read_text() == "mine"

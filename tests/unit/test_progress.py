@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from swarmnode.cli import start_screen
+from swarmnode.cli import eval_screen, start_screen
 from swarmnode.cli.start_screen import StartScreen
 from swarmnode.config.policy import PolicySettings
 from swarmnode.policy.hub import _telling
@@ -167,6 +167,28 @@ def test_the_start_is_a_bar_in_a_terminal_and_the_log_goes_above_it(
     assert "75%" in shown
     assert "a line of the log" in shown
     assert ("\x1b[38;" in shown or "\x1b[3" in shown) == colour
+
+
+def test_each_stretch_of_an_examination_has_a_name_and_a_measure_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal = io.StringIO()
+    console = Console(file=terminal, force_terminal=True, width=80)
+    monkeypatch.setattr(eval_screen, "Console", lambda file: console)
+    with eval_screen.Progressing() as progress:
+
+        def shown() -> tuple[str, float | None, float]:
+            [bar] = progress.tasks
+            return bar.description, bar.total, bar.completed
+
+        assert shown() == ("finding the questions", None, 0)
+        progress.making()
+        assert shown() == ("making the policy", None, 0)
+        progress.answering("A", 12)
+        progress.answered("gcd", 4)
+        assert shown() == ("A: gcd", 12, 4)
+        progress.making()
+        assert shown() == ("making the policy", None, 0)
 
 
 DOWNLOADING = """
