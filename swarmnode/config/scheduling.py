@@ -42,6 +42,7 @@ VARIANTS: Mapping[object, Mapping[str, Any]] = MappingProxyType(
             "learning_rate": 1e-4,
             "temperature_learning_rate": 1e-4,
             "initial_temperature": 1.0,
+            "batch": 32,
             "warmup_batches": 0.0,
         },
     }
@@ -134,8 +135,10 @@ class Hds(Section):
     initial_temperature: float = Field(default=0.1, gt=0.0)
     """Weight of the entropy at the start; 1 in the paper."""
 
-    batch: int = Field(default=32, ge=1)
-    """Transitions in an update."""
+    batch: int | None = Field(default=None, ge=1)
+    """Transitions in an update. Unset is 16 in a node, whose steps are rounds: it decides from
+    round 33 on, and half the time goes into the agent. In pre-training, and in the paper, it is
+    32."""
 
     replay: int = Field(default=10_000, ge=1)
     """Transitions kept; the oldest leave first."""

@@ -18,6 +18,7 @@ from swarmnode.config.scheduling import Scheduling
 from swarmnode.config.training import Training
 from swarmnode.hosted_policy import HostedPolicy
 from swarmnode.scheduling.agent.gradients import DomainGradients, layer_matrices
+from swarmnode.scheduling.agent.hosted import HostedOrder, HostedScheduler
 from swarmnode.scheduling.tasks import HostedTaskScheduler, diversities, task_scheduler
 from swarmnode.training import Trainer, TrainingGroup
 from swarmnode.training.packing import micro_batches
@@ -300,3 +301,15 @@ def test_the_diversity_of_a_task_is_that_of_all_its_answers_as_one_text() -> Non
     assert other is not None
     assert found[0] > other > 0.0
     assert found[1:] == (None, None)
+
+
+@pytest.mark.parametrize(("hds", "first"), [({}, 33), ({"batch": 3}, 7), ({"batch": 32}, 65)])
+def test_an_agent_learns_once_it_has_watched_two_batches(hds: dict[str, Any], first: int) -> None:
+    settings = Scheduling.model_validate({"kind": "hds", "hds": hds})
+    scheduler = HostedScheduler(HostedOrder(settings, TASKS, 0, 7), nn.Linear(2, 2))
+
+    def learned(number: int) -> bool:
+        scheduler.weights()
+        return "scheduler/critic_loss" in scheduler.update(told(number))
+
+    assert next(number for number in range(1, 70) if learned(number)) == first

@@ -30,6 +30,8 @@ class Scheduled:
     seed: int
     signal: Signal = "loss"
     """What bandits are paid in."""
+    agent_batch: int = 32
+    """Transitions in an update of hds, where the settings don't say."""
 
 
 def build(settings: Scheduling, scheduled: Scheduled) -> Scheduler:
@@ -69,6 +71,7 @@ def _chosen(settings: Scheduling, weights: Sequence[float], scheduled: Scheduled
             return HolisticDataScheduler(
                 settings.hds,
                 weights,
+                batch=scheduled.agent_batch,
                 layers=scheduled.layers,
                 model_parameters=scheduled.model_parameters,
                 total_steps=scheduled.total_steps,

@@ -50,12 +50,14 @@ class HolisticDataScheduler:
         settings: Hds,
         static_weights: Sequence[float],
         *,
+        batch: int,
         layers: int,
         model_parameters: int,
         total_steps: int,
         seed: int,
     ) -> None:
-        """`layers` is how many layers' norms outcomes will have, `total_steps` 0 if unknown.
+        """`batch` is that of the settings where these have one, `layers` how many layers' norms
+        outcomes will have, `total_steps` 0 if unknown.
 
         Raises ValueError for weights that are no shares.
         """
@@ -63,7 +65,8 @@ class HolisticDataScheduler:
         self._static = normalised(static_weights)
         domains = len(self._static)
         self._layout = Layout(domains, layers, settings.absolute_state)
-        least = settings.warmup_batches * settings.batch
+        self._batch_size = settings.batch or batch
+        least = settings.warmup_batches * self._batch_size
         self._warmup_steps = round(max(settings.warmup_share * total_steps, least))
         paper = settings.size == "paper"
         self.size = PAPER if paper else size_for(model_parameters, settings.size_share)
@@ -115,7 +118,7 @@ class HolisticDataScheduler:
         return noisy / noisy.sum() if noisy.sum() > 0.0 else torch.tensor(self._static)
 
     def _batch(self) -> Transitions:
-        batch = self._replay.drawn(self._settings.batch)
+        batch = self._replay.drawn(self._batch_size)
         standardise = self._settings.reward_normalisation
         return standardised_rewards(self._replay, batch) if standardise else batch
 

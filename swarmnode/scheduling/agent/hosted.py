@@ -31,6 +31,9 @@ from swarmnode.scheduling.scheduler import (
 LOSS_SMOOTHING = 0.5
 """Share of the old value in a task's failures: a round asks a task a few questions or none."""
 
+AGENT_BATCH = 16
+"""Transitions in an update of hds: a node has as many steps as rounds, few, and has to decide."""
+
 
 @dataclass(frozen=True, slots=True)
 class HostedOrder:
@@ -79,6 +82,7 @@ class HostedScheduler:
             total_steps=self._order.total_rounds,
             seed=self._order.seed,
             signal="learnability",
+            agent_batch=AGENT_BATCH,
         )
         return build(self._order.settings, scheduled)
 
