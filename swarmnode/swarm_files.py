@@ -260,17 +260,15 @@ def load_swarm(folder: Path, name: str) -> SwarmFile:
     return read_swarm_file(_path_of(folder, name))
 
 
-def remove_swarm(folder: Path, name: str) -> SwarmFile:
-    """Forget a swarm; returns what was there. Raises SwarmFileError."""
+def remove_swarm(folder: Path, name: str) -> None:
+    """Forget a swarm, whatever its file holds. Raises SwarmFileError."""
     path = _path_of(folder, name)
-    swarm = read_swarm_file(path)
     try:
         path.unlink()
     except OSError as error:
         raise SwarmFileError(
             f"{path} cannot be removed: {error.strerror}; make its folder and disk writable"
         ) from error
-    return swarm
 
 
 def list_swarms(folder: Path) -> Mapping[str, SwarmFile | SwarmFileError]:

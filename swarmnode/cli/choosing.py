@@ -51,11 +51,7 @@ def chosen_swarm(home: Home, wanted: str | None, settings: Settings) -> tuple[Sw
     """The swarm that a command means; an address becomes one more bootstrap peer."""
     try:
         if wanted is None:
-            known = list_swarms(home.swarms).values()
-            joined = [each for each in known if isinstance(each, SwarmFile)]
-            if len(joined) > 1:
-                raise Mistake("several swarms were joined: name one of `swarmnode swarm list`")
-            return (joined[0] if joined else swarm_of(settings, DEFAULT_NAME)), settings
+            return _only_one(home, settings), settings
         if wanted.startswith("/") and not wanted.endswith(".toml"):
             # A swarm file's check of its addresses holds for this one too.
             swarm_of(settings, DEFAULT_NAME, (wanted,))
@@ -68,6 +64,19 @@ def chosen_swarm(home: Home, wanted: str | None, settings: Settings) -> tuple[Sw
         return load_swarm(home.swarms, wanted), settings
     except SwarmFileError as error:
         raise Mistake(str(error), Exit.CONFIG) from error
+
+
+def _only_one(home: Home, settings: Settings) -> SwarmFile:
+    """The only one that was joined, or the default one. Raises Mistake and SwarmFileError."""
+    match list(list_swarms(home.swarms).values()):
+        case []:
+            return swarm_of(settings, DEFAULT_NAME)
+        case [SwarmFile() as joined]:
+            return joined
+        case [SwarmFileError() as unusable]:
+            # Nobody who has joined a swarm is to find their node in another one.
+            raise unusable
+    raise Mistake("several swarms were joined: name one of `swarmnode swarm list`")
 
 
 def fitting(settings: Settings, chosen: SwarmFile, *, own_tasks: bool) -> Settings:

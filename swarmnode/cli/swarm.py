@@ -16,7 +16,7 @@ from swarmnode.cli.options import Tasks
 
 if TYPE_CHECKING:
     from swarmnode.home import Home
-    from swarmnode.swarm_files import SwarmFile
+    from swarmnode.swarm_files import SwarmFile, SwarmFileError
 
 swarm = group_of_commands("Make, join, leave and list swarms.")
 
@@ -94,11 +94,12 @@ def leave(
 ) -> None:
     """Forget a swarm: say what is deleted and what stays, ask, and delete its file."""
     from swarmnode.cli.choosing import made_home
-    from swarmnode.swarm_files import SwarmFileError, load_swarm, remove_swarm
+    from swarmnode.swarm_files import SwarmFileError, list_swarms, load_swarm, remove_swarm
 
     home = made_home()
     try:
-        left = load_swarm(home.swarms, name)
+        # One that can't be read can be left all the same.
+        left = list_swarms(home.swarms).get(name) or load_swarm(home.swarms, name)
         sys.stderr.write(_leaving(home, home.swarms / f"{name}.toml", left))
         if not yes:
             _ask(name)
@@ -108,13 +109,16 @@ def leave(
     sys.stdout.write(f"left {name}\n")
 
 
-def _leaving(home: Home, file: Path, left: SwarmFile) -> str:
+def _leaving(home: Home, file: Path, left: SwarmFile | SwarmFileError) -> str:
     """What is deleted, what stays, and what goes on, in lines."""
     from swarmnode.observe.disk import occupied
-    from swarmnode.observe.words import size_of
+    from swarmnode.observe.words import plain, size_of
+    from swarmnode.swarm_files import SwarmFile
 
     lines = [f"deletes  {file} ({size_of(file.stat().st_size)})"]
-    if left.private:
+    if not isinstance(left, SwarmFile):
+        lines.append(f"         unusable: {plain(str(left))}; a private swarm's key may be in it")
+    elif left.private:
         lines.append(
             "         with the swarm's key: without another copy of the file you can't come back"
         )
@@ -122,7 +126,7 @@ def _leaving(home: Home, file: Path, left: SwarmFile) -> str:
     lines.append(
         f"keeps    key, checkpoints, store (rounds, rollouts, known peers) and log: {kept}"
     )
-    if _runs_in(home, left):
+    if isinstance(left, SwarmFile) and _runs_in(home, left):
         lines.append("A node runs in it, and stays in it until it ends.")
     return "".join(f"{line}\n" for line in lines)
 

@@ -115,6 +115,30 @@ def test_a_swarm_that_cannot_be_removed_is_told(
     assert "friends.toml cannot be removed: Read-only file system" in capsys.readouterr().err
 
 
+def test_a_swarm_whose_file_is_damaged_is_not_exchanged_for_another_and_can_be_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SWARMNODE_HOME", str(tmp_path))
+    assert run(monkeypatch, "swarm", "new", "friends", "--private") == 0
+    file = tmp_path / "swarms" / "friends.toml"
+    file.write_text(file.read_text()[:-20])
+    for line in (["run"], ["bootstrap"]):
+        capsys.readouterr()
+        assert run(monkeypatch, *line) == 3
+        told = capsys.readouterr().err
+        assert f"swarmnode: {file} is not valid TOML" in told
+        assert told.count("\n") == 1
+    assert run(monkeypatch, "swarm", "new", "others") == 0
+    assert run(monkeypatch, "run") == 2, "which of the two is for people to say"
+    capsys.readouterr()
+    assert run(monkeypatch, "swarm", "leave", "friends", "--yes") == 0
+    shown = capsys.readouterr()
+    assert f"deletes  {file} (" in shown.err
+    assert "a private swarm's key may be in it" in shown.err
+    assert shown.out == "left friends\n"
+    assert not file.exists()
+
+
 def test_a_tracker_that_is_not_installed_is_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
