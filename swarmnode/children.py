@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from swarmnode.cluster.cluster import Cluster
@@ -12,9 +14,11 @@ from swarmnode.cluster.places import Wanted
 from swarmnode.config.policy import PolicySettings
 from swarmnode.config.settings import Settings
 from swarmnode.process import Child
+from swarmnode.progress import Step
 from swarmnode.torchrun import TORCHRUN, place_of
 
 POLICY_HOST = "swarmnode.worker"
+STEP_SECONDS = 0.5
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -54,6 +58,23 @@ def placed_generator(cluster: Cluster, name: str, threads: int, gpus: int) -> Pl
     """A generator for a node elsewhere; where it is lost, its owner has it placed anew."""
     wanted = Wanted(name, "swarmnode.placed_generator", _computing(threads), threads, gpus)
     return PlacedHost(cluster, wanted, journal=None)
+
+
+@asynccontextmanager
+async def steps_told(child: Child, told: Callable[[Step], object]) -> AsyncIterator[None]:
+    """Tell every STEP_SECONDS how far a child is with what it was asked for, in the block."""
+
+    async def tell() -> None:
+        while True:
+            if (step := child.step) is not None:
+                told(step)
+            await asyncio.sleep(STEP_SECONDS)
+
+    telling = asyncio.create_task(tell(), name="steps")
+    try:
+        yield
+    finally:
+        telling.cancel()
 
 
 def trainer_words(settings: PolicySettings, environment: Mapping[str, str]) -> Sequence[str]:

@@ -18,7 +18,13 @@ from swarmnode.config.settings import Settings
 from swarmnode.config.tasks import Tasks
 from swarmnode.config.training import Training
 from swarmnode.evaluation import answer_closely
-from swarmnode.examining import Watching, examiners, held_out_questions, starting_order
+from swarmnode.examining import (
+    Watching,
+    examiners,
+    held_out_questions,
+    starting_order,
+    told_making,
+)
 from swarmnode.outfit import making_of
 from swarmnode.policies import hosted, policy_order
 from swarmnode.policy.order import PolicyOrder
@@ -79,9 +85,9 @@ async def _contend(contest: Contest, watching: Watching) -> tuple[Reply, Reply]:
         count = sum(map(len, questions.values()))
 
         async def reply(which: str, contestant: Contestant) -> Reply:
-            watching.making()
             policy = hosted(host)
-            await policy.create(await _order(contestant, asked, scorer, contest.cache))
+            async with told_making(host, watching):
+                await policy.create(await _order(contestant, asked, scorer, contest.cache))
             if contestant.checkpoint is not None:
                 await policy.open(contestant.checkpoint)
             watching.answering(which, count)

@@ -8,15 +8,15 @@ policy host by its keeper, a generator by its loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 
 import structlog
 import uvloop
 
 from swarmnode.api.status import SocketError, StatusServer
-from swarmnode.children import policy_child, scoring_child, trainer_words
+from swarmnode.children import policy_child, scoring_child, steps_told, trainer_words
 from swarmnode.clock import SystemClock
 from swarmnode.joining import network_order
 from swarmnode.keeper import PolicyKeeper
@@ -40,8 +40,6 @@ from swarmnode.telling import documents_of
 from swarmnode.trackers.following import Following
 from swarmnode.vitals import Around, Vitals
 
-STEP_SECONDS = 0.5
-
 log = structlog.get_logger()
 
 
@@ -49,7 +47,7 @@ def run(plan: Plan, say: Callable[[str], None], starting: Callable[[Step | None]
     """Run the node until it is told to stop, or has gone through its rounds.
 
     `say` is told a line for the user: where the dashboard is. `starting` is told how far the start
-    is, every STEP_SECONDS, and at its end None.
+    is, and at its end None.
     Raises ChildError where a child doesn't start or what was learned can't be saved, DoorError
     where generators can't come in, StoreError and OSError for a home that cannot be used.
     """
@@ -137,28 +135,13 @@ async def _live(
             hosts,
             following,
         )
-        async with _told(starting, host):
-            begun = await stopping.unless(life.begin(scorer, policy))
+        try:
+            async with steps_told(host, starting):
+                begun = await stopping.unless(life.begin(scorer, policy))
+        finally:
+            starting(None)
         if begun:
             await life.lead(stopping)
-
-
-@asynccontextmanager
-async def _told(starting: Callable[[Step | None], None], host: Child) -> AsyncIterator[None]:
-    """Tell how far the host is with what it was asked for, until the block ends."""
-
-    async def tell() -> None:
-        while True:
-            if (step := host.step) is not None:
-                starting(step)
-            await asyncio.sleep(STEP_SECONDS)
-
-    telling = asyncio.create_task(tell(), name="starting")
-    try:
-        yield
-    finally:
-        telling.cancel()
-        starting(None)
 
 
 def _let_in(plan: Plan, places: Sequence[Place], stack: AsyncExitStack) -> None:

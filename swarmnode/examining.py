@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from swarmnode.children import policy_child, scoring_child
+from swarmnode.children import policy_child, scoring_child, steps_told
 from swarmnode.config.rewards import Rewards
 from swarmnode.config.settings import Settings
 from swarmnode.config.tasks import Tasks
@@ -25,6 +25,7 @@ from swarmnode.outfit import making_of, order_of
 from swarmnode.policies import hosted
 from swarmnode.policy.order import PolicyOrder
 from swarmnode.process import Child, ChildFailed
+from swarmnode.progress import Step
 from swarmnode.rewards.client import Scorer
 from swarmnode.types import Question
 
@@ -69,8 +70,8 @@ class CannotAsk(Exception):
 class Watching(Protocol):
     """What is told while policies answer."""
 
-    def making(self) -> None:
-        """A policy is being made."""
+    def making(self, step: Step | None = None) -> None:
+        """A policy is being made, and how far that is; None as it begins."""
 
     def answering(self, which: str, questions: int) -> None:
         """The policy `which` ("start" or "now", "A" or "B") is asked so many questions in all."""
@@ -94,10 +95,10 @@ async def _examine(exam: Exam, watching: Watching) -> ExamResult:
         questions = await held_out_questions(scorer, exam.pairs, exam.questions)
         ask = partial(examine_closely, scorer, questions=questions, samples=exam.samples)
         count = sum(map(len, questions.values()))
-        watching.making()
-        order = await starting_order(exam.settings, asked, exam.public_key, scorer, exam.cache)
         policy = hosted(host)
-        await policy.create(order)
+        async with told_making(host, watching):
+            order = await starting_order(exam.settings, asked, exam.public_key, scorer, exam.cache)
+            await policy.create(order)
         now = None
         if exam.checkpoint is not None:
             # First, before a node that goes on training deletes it.
@@ -106,10 +107,18 @@ async def _examine(exam: Exam, watching: Watching) -> ExamResult:
             now = await ask(policy=policy, told=watching.answered)
             # A new host, so that there is never more than one model in memory.
             host.start()
-            watching.making()
-            await policy.create(order)
+            async with told_making(host, watching):
+                await policy.create(order)
         watching.answering("start", count)
         return ExamResult(await ask(policy=policy, told=watching.answered), now)
+
+
+@asynccontextmanager
+async def told_making(host: Child, watching: Watching) -> AsyncIterator[None]:
+    """In the block a policy is made in this host."""
+    watching.making()
+    async with steps_told(host, watching.making):
+        yield
 
 
 @asynccontextmanager

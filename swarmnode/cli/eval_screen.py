@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from swarmnode.cli.exam_figures import Figures, Measured
     from swarmnode.examining import Exam
     from swarmnode.pass_rates import Interval
+    from swarmnode.progress import Step
 
 WIDTH = 80
 """Columns that the table may take where the terminal does not tell."""
@@ -31,7 +32,7 @@ class Progressing(Progress):
     def __init__(self) -> None:
         console = Console(file=sys.stderr)
         super().__init__(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
@@ -41,9 +42,16 @@ class Progressing(Progress):
         )
         self._bar = self.add_task("finding the questions", total=None)
 
-    def making(self) -> None:
-        """A policy is being made."""
-        self._begin("making the policy", None)
+    def making(self, step: Step | None = None) -> None:
+        """A policy is being made; of what takes long the share that is done, in percent."""
+        if step is None:
+            self._begin("making the policy", None)
+            return
+        what = plain(step.what)
+        if what != self.tasks[0].description:
+            self._begin(what, 100 if step.total else None)
+        if step.total:
+            self.update(self._bar, completed=100 * step.done // step.total)
 
     def answering(self, which: str, questions: int) -> None:
         """The policy `which` is asked so many questions in all."""

@@ -184,6 +184,14 @@ def test_each_stretch_of_an_examination_has_a_name_and_a_measure_of_its_own(
         assert shown() == ("finding the questions", None, 0)
         progress.making()
         assert shown() == ("making the policy", None, 0)
+        for done in (1, 2):
+            progress.making(Step(f"teaching{HOSTILE}", done, 3))
+            what, *share = shown()
+            assert what.startswith("teaching")
+            assert safe(what)
+            assert share == [100, 100 * done // 3]
+        progress.making(Step("loading"))
+        assert shown() == ("loading", None, 0)
         progress.answering("A", 12)
         progress.answered("gcd", 4)
         assert shown() == ("A: gcd", 12, 4)
