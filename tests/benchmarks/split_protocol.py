@@ -16,9 +16,8 @@ Part = Literal["speed", "swarm", "lag", "generators"]
 PARTS: Sequence[Part] = ("speed", "swarm", "lag", "generators")
 
 SEEDS = (500, 501, 502, 503, 504)
-"""Of skills and of a lone node's questions; whatever else follows from time is as it comes."""
-SPEED_REPEATS = 3
-"""Of `speed`, under the first seeds: a pace is a median over rounds already."""
+"""Of skills and of a lone node's questions; whatever else follows from time is as it comes. The
+repeats of `speed` are as many."""
 DEVELOPMENT_SEEDS = (50,)
 
 QUESTIONS = Rounds().questions
@@ -79,10 +78,8 @@ SYNC, SPLIT, BOTH = "sync", "split", "sync 2 threads"
 
 def runs_of(seeds: Sequence[int], share: float, model: str = "smollm2-135m") -> Iterator[SplitRun]:
     """All runs under some seeds, arms in turns; `share` of the rounds of the whole study."""
-    for repeat, seed in enumerate(seeds):
+    for seed in seeds:
         for part, rounds, nodes, arms in _parts(model):
-            if part == "speed" and repeat >= SPEED_REPEATS:
-                continue
             for arm, settings in arms:
                 least = 2 if part == "speed" else LAST
                 counted = max(least, round(rounds * share))
