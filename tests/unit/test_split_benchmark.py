@@ -12,7 +12,15 @@ import pytest
 from swarmnode.config.settings import load_settings
 from swarmnode.types import Evaluation, RoundReport, TaskRewards
 from tests.benchmarks.sharing_markdown import fill
-from tests.benchmarks.split_protocol import LAGS, PARTS, QUESTIONS, SEEDS, SplitRun, runs_of
+from tests.benchmarks.split_protocol import (
+    LAGS,
+    PARTS,
+    QUESTIONS,
+    SEEDS,
+    SPEED_REPEATS,
+    SplitRun,
+    runs_of,
+)
 from tests.benchmarks.split_rows import Row, row_of
 from tests.benchmarks.split_tables import render
 
@@ -44,7 +52,10 @@ def test_every_arm_is_run_under_every_seed_once_and_its_settings_are_known() -> 
     for run in runs:
         settings = load_settings(assignments=run.settings)
         assert (settings.policy.mode == "sync") == run.arm.startswith("sync")
-        assert run.rounds >= 6
+        assert run.rounds >= 4
+    seeds = {part: {run.seed for run in runs if run.part == part} for part in PARTS}
+    assert seeds.pop("speed") == set(SEEDS[:SPEED_REPEATS])
+    assert all(each == set(SEEDS) for each in seeds.values())
     lags = [run for run in runs if run.part == "lag" and run.arm != "sync"]
     room = [load_settings(assignments=run.settings).policy for run in lags[: len(LAGS)]]
     assert [each.max_policy_lag for each in room] == list(LAGS)
