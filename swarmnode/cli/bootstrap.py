@@ -37,10 +37,10 @@ def bootstrap(
         "network.announce": announce,
         "network.lan": lan or None,
     }
-    from swarmnode.cli.opening import check_library, opened_home, openness
+    from swarmnode.cli.opening import check_network, opened_home, openness
 
     settings = load(config, assignment or [], flags)
-    check_library(settings)
+    check_network(settings)
     if opens := openness(settings):
         sys.stderr.write(f"open: {opens}\n")
     with opened_home() as (home, identity):

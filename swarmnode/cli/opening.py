@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from swarmnode.publish import Identity
 
 
-def check_library(settings: Settings) -> None:
-    """Refuse a library that isn't there and a p2pd that is not the known one, before all else.
+def check_network(settings: Settings) -> None:
+    """Refuse, before all else, a library that isn't there, a p2pd that is not the known one, and
+    what nobody can listen on.
 
     Raises Mistake.
     """
     from swarmnode.network.choice import NoLibrary, chosen_library
     from swarmnode.network.p2pd_binary import find_p2pd, problem_of
+    from swarmnode.network.ports import no_address_in
 
     try:
         library = chosen_library(settings.network.transport)
@@ -33,6 +35,8 @@ def check_library(settings: Settings) -> None:
         raise Mistake(str(error), Exit.CONFIG) from error
     if library == "hivemind" and (problem := problem_of(find_p2pd())):
         raise Mistake(problem, Exit.CONFIG)
+    if problem := no_address_in(settings.network.listen):
+        raise Mistake(problem)
 
 
 @contextmanager

@@ -104,7 +104,7 @@ def run(
     }
     if seed is not None and not solo:
         raise Mistake("--seed is for --solo; a swarm cannot be the same again")
-    from swarmnode.cli.opening import check_library, opened_home
+    from swarmnode.cli.opening import check_network, opened_home
     from swarmnode.trackers.installed import missing_tracker
 
     settings = load(config, assignment or [], flags)
@@ -121,7 +121,7 @@ def run(
     if problem := missing_tracker(settings.metrics.trackers):
         raise Mistake(problem, Exit.CONFIG)
     if not solo:
-        check_library(settings)
+        check_network(settings)
     with opened_home(out) as (home, identity):
         from swarmnode.cli.choosing import DEFAULT_NAME, chosen_swarm, fitting, swarm_of
 

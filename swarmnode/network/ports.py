@@ -48,6 +48,15 @@ def listening_ports(addresses: Sequence[str]) -> Iterator[tuple[str, str, int]]:
             yield host, protocol, int(port)
 
 
+def no_address_in(addresses: Sequence[str]) -> str:
+    """Which of them nobody can listen on, in one line for the user; "" where all may do."""
+    try:
+        list(listening_ports(addresses))
+    except StartFailed as error:
+        return str(error)
+    return ""
+
+
 def hold_ports(addresses: Sequence[str]) -> PortsHeld:
     """Raises StartFailed, naming port and, where it can be seen, process, if one is in use."""
     claims: list[socket.socket] = []

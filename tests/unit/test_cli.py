@@ -127,6 +127,8 @@ ADDRESS = "/ip4/192.0.2.7/tcp/4001/p2p/12D3KooWJC2FpPvy3FA4EdmWMnLNSU6ukUgGABhkP
         ("run absent.toml", 3, "absent.toml cannot be read"),
         ("run friends --task bf:easy", 2, "does not ask bf:easy; leave --task out"),
         ("run --accept-risk", 2, "--accept-risk"),
+        ("run --listen 4001", 2, "not an address to listen on: 4001 (try /ip4/"),
+        ("bootstrap --listen /ip4/0.0.0.0", 2, "not an address to listen on: /ip4/0.0.0.0 (try"),
         ("bootstrap strangers", 3, "there are: friends"),
         ("bootstrap --config absent.toml", 3, "absent.toml cannot be read"),
         ("swarm new x --task base_conversoin", 2, "did you mean 'base_conversion'?"),

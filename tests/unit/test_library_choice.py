@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from swarmnode.cli.exits import Exit, Mistake
-from swarmnode.cli.opening import check_library
+from swarmnode.cli.opening import check_network
 from swarmnode.config.settings import load_settings
 from swarmnode.network import choice
 from swarmnode.network.choice import Choice, NoLibrary, chosen_library
@@ -58,7 +58,7 @@ def test_a_command_ends_before_anything_is_opened(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(choice, "installed", lambda library: False)
     monkeypatch.setattr(chosen_library, "__defaults__", (choice.installed,))
     with pytest.raises(Mistake) as caught:
-        check_library(settings)
+        check_network(settings)
     assert caught.value.code is Exit.CONFIG
 
 
