@@ -34,6 +34,15 @@ def test_settings_outside_a_swarms_rules_are_refused(
         assert shown.count("\n") == 1
 
 
+def close_all_folders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they are to others than root, who may read every folder."""
+
+    def closed(path: str) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    monkeypatch.setattr(os, "scandir", closed)
+
+
 @pytest.mark.parametrize(
     "line", ["status", "logs", "rollouts", "peers", "config paths", "doctor --quick", "eval"]
 )
@@ -51,11 +60,8 @@ def test_a_home_that_is_none_or_somebody_elses_is_one_line(
     assert f"{file} cannot be read: Not a directory; take another (a home: SWARMN" in shown
     assert shown.count("\n") == 1
 
-    def closed(path: str) -> None:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
-
     monkeypatch.setenv("SWARMNODE_HOME", str(tmp_path))
-    monkeypatch.setattr(os, "scandir", closed)
+    close_all_folders(monkeypatch)
     assert run(monkeypatch, *line.split()) == 3
     shown = capsys.readouterr().err
     assert f"{tmp_path} cannot be read: Permission denied; take another" in shown
@@ -65,10 +71,7 @@ def test_a_home_that_is_none_or_somebody_elses_is_one_line(
 def test_what_is_compared_may_be_closed_to_us(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    def closed(path: str) -> None:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
-
-    monkeypatch.setattr(os, "scandir", closed)
+    close_all_folders(monkeypatch)
     assert run(monkeypatch, "compare", "tiny", str(tmp_path)) == 3
     shown = capsys.readouterr().err
     assert f"{tmp_path} cannot be read: Permission denied; take another" in shown
