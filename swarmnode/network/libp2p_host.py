@@ -42,14 +42,14 @@ HANDSHAKES_OF_ALL: Final = Rate(30.0, 200.0)
 HANDSHAKERS_REMEMBERED: Final = 1024
 
 
-class _NoDialling(AutoConnector):  # type: ignore[misc]
+class _NoDialling(AutoConnector):  # type: ignore[misc]  # the library is not typed for us
     """Whom to dial is ours to say."""
 
     async def maybe_connect(self) -> None:
         """Nobody."""
 
 
-class GuardedSwarm(Swarm):  # type: ignore[misc]
+class GuardedSwarm(Swarm):  # type: ignore[misc]  # likewise
     """See libp2p's Swarm."""
 
     def __init__(self, private_key: bytes, doors: Doors | None) -> None:

@@ -58,7 +58,7 @@ length_prefixed: Any = _encode_varint_prefixed
 READ_AHEAD_BYTES: Final = 64 * 1024
 
 
-class _Socket(_TrioTCPStream):  # type: ignore[misc]
+class _Socket(_TrioTCPStream):  # type: ignore[misc]  # the library is not typed for us
     """See libp2p's, which asks the kernel for every length and header, and knows no IPv6 peer."""
 
     def __init__(self, stream: Any) -> None:

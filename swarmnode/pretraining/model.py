@@ -51,9 +51,8 @@ class ByteModel:
         return [matrices[layer] for layer in layers or late_layers(len(matrices))]
 
     def watched(self) -> list[Tensor]:
-        """The matrices whose norms an agent sees."""
-        matrices = layer_matrices(self.module)
-        return [matrices[layer] for layer in late_layers(len(matrices))]
+        """The matrices whose norms an agent sees, whichever alignment is measured on."""
+        return self.aligned(())
 
 
 def optimizer_of(

@@ -106,6 +106,7 @@ class _Pass:
     def __init__(self, what: str, sizes: Mapping[str, int]) -> None:
         self._what = what
         self._sizes = sizes
+        self._whole = sum(sizes.values())
         self._begun = 0
         self._told = advancing()
         self.read: dict[str, int] = {}
@@ -120,7 +121,7 @@ class _Pass:
             data = text.encode()
             self.read[source.name] += len(data)
             done = before + min(self.read[source.name], size)
-            self._told(self._what, done, sum(self._sizes.values()))
+            self._told(self._what, done, self._whole)
             yield data
 
 

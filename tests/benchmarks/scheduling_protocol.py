@@ -54,7 +54,7 @@ SECONDARY = (
 ALONE_PAIRS = (("hds alone", "uniform alone"), ("sec alone", "uniform alone"))
 
 _HDS = ("kind=hds", "hds.batch=16")
-"""Half the batch of the default, which would watch for 64 rounds before it decides anything."""
+"""A node's default, fixed; twice as many would watch for 64 rounds before they decide anything."""
 _STEERED = "steer_external=true"
 
 ARMS = (

@@ -71,7 +71,7 @@ def _chosen(settings: Scheduling, weights: Sequence[float], scheduled: Scheduled
             return HolisticDataScheduler(
                 settings.hds,
                 weights,
-                batch=scheduled.agent_batch,
+                batch=settings.hds.batch or scheduled.agent_batch,
                 layers=scheduled.layers,
                 model_parameters=scheduled.model_parameters,
                 total_steps=scheduled.total_steps,

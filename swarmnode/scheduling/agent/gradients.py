@@ -121,11 +121,11 @@ def layer_matrices(model: nn.Module) -> list[Tensor]:
     return [found[number] for number in sorted(found)] or [last]
 
 
-def late_layers(count: int, chosen: int = 3) -> tuple[int, ...]:
+def late_layers(count: int) -> tuple[int, ...]:
     """Every second layer from the last one back: 15, 13, 11 of 16, as HDS's configuration has it.
 
     Fewer where a model has too few. The gradients of these layers are compared, and an agent sees
     their norms. The article selects layers once for both; the published configuration shows the
     norms of six more, each of which is a token here: a third of what an update costs.
     """
-    return tuple(range(count - 1, -1, -2))[:chosen]
+    return tuple(range(count - 1, -1, -2))[:3]

@@ -56,8 +56,8 @@ class HolisticDataScheduler:
         total_steps: int,
         seed: int,
     ) -> None:
-        """`batch` is that of the settings where these have one, `layers` how many layers' norms
-        outcomes will have, `total_steps` 0 if unknown.
+        """`batch` is how many transitions an update takes, `layers` how many layers' norms outcomes
+        will have, `total_steps` 0 if unknown.
 
         Raises ValueError for weights that are no shares.
         """
@@ -65,8 +65,8 @@ class HolisticDataScheduler:
         self._static = normalised(static_weights)
         domains = len(self._static)
         self._layout = Layout(domains, layers, settings.absolute_state)
-        self._batch_size = settings.batch or batch
-        least = settings.warmup_batches * self._batch_size
+        self._batch_size = batch
+        least = settings.warmup_batches * batch
         self._warmup_steps = round(max(settings.warmup_share * total_steps, least))
         paper = settings.size == "paper"
         self.size = PAPER if paper else size_for(model_parameters, settings.size_share)
