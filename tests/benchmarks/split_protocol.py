@@ -1,7 +1,8 @@
 """The protocol of the study of generation and training apart: what is run, judged by what. Pure.
 
 Fixed before the results were made; docs/results/split.md tells it in words. Every run is a node, or
-a swarm of two, of real processes on this machine, and has the machine to itself.
+a swarm of two, of real processes on this machine. It has the machine to itself, but for the swarms,
+whose rounds are two seconds apart and a tenth of that is work.
 """
 
 from __future__ import annotations
@@ -12,14 +13,17 @@ from typing import Literal
 
 from swarmnode.config.rounds import Rounds
 
-Part = Literal["speed", "swarm", "lag", "generators"]
-PARTS: Sequence[Part] = ("speed", "swarm", "lag", "generators")
+Part = Literal["speed", "swarm", "confirmation", "lag", "generators"]
+PARTS: Sequence[Part] = ("speed", "swarm", "confirmation", "lag", "generators")
 
 SEEDS = (500, 501, 502, 503, 504)
 """Of skills and of a lone node's questions; whatever else follows from time is as it comes."""
 SPEED_REPEATS = 3
 """Of `speed`, under the first seeds: a pace is a median over rounds already."""
+CONFIRMATION_SEEDS = tuple(range(505, 520))
+"""Of `confirmation` instead, which asks the question of `swarm` anew, where five seeds left it open."""
 DEVELOPMENT_SEEDS = (50,)
+SWARMS_AT_ONCE = 10
 
 QUESTIONS = Rounds().questions
 WARM_ROUNDS = 2
@@ -27,11 +31,13 @@ WARM_ROUNDS = 2
 EVERY_ROUNDS = 10
 EXAMINED = 50
 """Held-out questions of each task."""
+EXAMINED_AGAIN = 100
+"""Of each task in `confirmation`: nearly all that easy fractions have held out."""
 LAST = 3
 """Evaluations at the end, whose mean is a run's held-out success."""
 MARGIN = -0.02
 """The lower end of the 95 % interval of held-out success, split less sync at as many own groups,
-paired over seeds, must be above it."""
+paired over seeds, must be above it. Of `confirmation` its own seeds alone count."""
 LAGS = (0, 1, 2, 4, 8, 16)
 GENERATORS = (1, 2, 3, 4)
 
@@ -39,11 +45,12 @@ TASKS = 'tasks.names=["basic_arithmetic", "fraction_simplification"]'
 LEARNING = (
     TASKS,
     f"evaluation.every_rounds={EVERY_ROUNDS}",
-    f"evaluation.questions_per_task={EXAMINED}",
     "training.learning_rate=3e-4",
     "daemon.checkpoint_seconds=100000",
 )
 """Of all parts but `speed`, with `tiny`, whose training must show within a few minutes."""
+FEW = (*LEARNING, f"evaluation.questions_per_task={EXAMINED}")
+MANY = (*LEARNING, f"evaluation.questions_per_task={EXAMINED_AGAIN}")
 ALONE = ("rounds.external_groups_per_round=0", "selection.filter=uniform")
 PACING = (
     TASKS,
@@ -82,10 +89,12 @@ SYNC, SPLIT, BOTH = "sync", "split", "sync 2 threads"
 
 
 def runs_of(seeds: Sequence[int], share: float, model: str = "smollm2-135m") -> Iterator[SplitRun]:
-    """All runs under some seeds, arms in turns; `share` of the rounds of the whole study."""
+    """All runs under some of the seeds, arms in turns; `share` of the whole study's rounds."""
     for repeat, seed in enumerate(seeds):
         for part, rounds, nodes, arms in _parts(model):
             if part == "speed" and repeat >= SPEED_REPEATS:
+                continue
+            if (part == "confirmation") != (seed in CONFIRMATION_SEEDS):
                 continue
             for arm, settings in arms:
                 least = 2 if part == "speed" else LAST
@@ -110,21 +119,22 @@ def _parts(model: str) -> Sequence[tuple[Part, int, int, _Arms]]:
                 (BOTH, (*speed, "policy.threads=2")),
             ),
         ),
-        ("swarm", 200, 2, ((SYNC, LEARNING), (SPLIT, (*LEARNING, split)))),
+        ("swarm", 200, 2, ((SYNC, FEW), (SPLIT, (*FEW, split)))),
+        ("confirmation", 200, 2, ((SYNC, MANY), (SPLIT, (*MANY, split)))),
         (
             "lag",
             150,
             1,
             (
-                (SYNC, (*LEARNING, *ALONE)),
-                *((str(lag), (*LEARNING, *ALONE, split, *_lag(lag))) for lag in LAGS),
+                (SYNC, (*FEW, *ALONE)),
+                *((str(lag), (*FEW, *ALONE, split, *_lag(lag))) for lag in LAGS),
             ),
         ),
         (
             "generators",
             150,
             1,
-            tuple((str(count), (*LEARNING, *ALONE, split, *_count(count))) for count in GENERATORS),
+            tuple((str(count), (*FEW, *ALONE, split, *_count(count))) for count in GENERATORS),
         ),
     )
 

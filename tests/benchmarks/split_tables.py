@@ -10,6 +10,7 @@ from tests.benchmarks.sharing_statistics import estimate
 from tests.benchmarks.short_tables import NOT_RUN, interval, seeds_of
 from tests.benchmarks.split_protocol import (
     BOTH,
+    CONFIRMATION_SEEDS,
     GENERATORS,
     LAGS,
     MARGIN,
@@ -31,7 +32,8 @@ def render(rows: Sequence[Row]) -> Mapping[str, str]:
     """The blocks of the page by their names."""
     return {
         "speed": _speed(_of("speed", rows)),
-        "swarm": _swarm(_of("swarm", rows)),
+        "swarm": _swarm(_of("swarm", rows), SEEDS),
+        "confirmation": _swarm(_of("confirmation", rows), CONFIRMATION_SEEDS),
         "lag": _curve(_of("lag", rows), "largest lag", (SYNC, *map(str, LAGS))),
         "generators": _curve(_of("generators", rows), "generators", tuple(map(str, GENERATORS))),
     }
@@ -76,7 +78,7 @@ def _speed(arms: Arms) -> str:
     )
 
 
-def _swarm(arms: Arms) -> str:
+def _swarm(arms: Arms, planned: Sequence[int]) -> str:
     if not {SYNC, SPLIT} <= arms.keys():
         return NOT_RUN
     shared = sorted(arms[SYNC].keys() & arms[SPLIT].keys())
@@ -101,7 +103,7 @@ def _swarm(arms: Arms) -> str:
             f"**`split` is {verdict}**: {interval(found)} points to `sync` at as many own groups; "
             f"the lower end was to be above {decimal(100 * MARGIN, 0)}.",
             table(head, lines),
-            _seeds(arms),
+            _seeds(arms, planned),
         ]
     )
 

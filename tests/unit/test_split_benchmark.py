@@ -13,6 +13,7 @@ from swarmnode.config.settings import load_settings
 from swarmnode.types import Evaluation, RoundReport, TaskRewards
 from tests.benchmarks.sharing_markdown import fill
 from tests.benchmarks.split_protocol import (
+    CONFIRMATION_SEEDS,
     LAGS,
     PARTS,
     QUESTIONS,
@@ -46,7 +47,7 @@ def report(number: int, metrics: Mapping[str, float], success: str | None = None
 
 
 def test_every_arm_is_run_under_every_seed_once_and_its_settings_are_known() -> None:
-    runs = list(runs_of(SEEDS, 1.0))
+    runs = list(runs_of((*SEEDS, *CONFIRMATION_SEEDS), 1.0))
     assert len({run.name for run in runs}) == len(runs)
     assert {run.part for run in runs} == set(PARTS)
     for run in runs:
@@ -54,6 +55,7 @@ def test_every_arm_is_run_under_every_seed_once_and_its_settings_are_known() -> 
         assert (settings.policy.mode == "sync") == run.arm.startswith("sync")
         assert run.rounds >= 4
     seeds = {part: {run.seed for run in runs if run.part == part} for part in PARTS}
+    assert seeds.pop("confirmation") == set(CONFIRMATION_SEEDS)
     assert seeds.pop("speed") == set(SEEDS[:SPEED_REPEATS])
     assert all(each == set(SEEDS) for each in seeds.values())
     lags = [run for run in runs if run.part == "lag" and run.arm != "sync"]
