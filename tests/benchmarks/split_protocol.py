@@ -21,7 +21,7 @@ SEEDS = (500, 501, 502, 503, 504)
 SPEED_REPEATS = 3
 """Of `speed`, under the first seeds: a pace is a median over rounds already."""
 CONFIRMATION_SEEDS = tuple(range(505, 520))
-"""Of `confirmation` instead, which asks the question of `swarm` anew, where five seeds left it open."""
+"""Of `confirmation` alone, which asks anew what five seeds of `swarm` left open."""
 DEVELOPMENT_SEEDS = (50,)
 SWARMS_AT_ONCE = 10
 
