@@ -82,8 +82,8 @@ def nodes(folder: Path, libraries: Sequence[Library], join_seconds: float) -> It
         yield started
     finally:
         for node in started:
-            node.process.kill()
-            node.process.wait()
+            with node.process:
+                node.process.kill()
 
 
 def publish_all(
