@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,12 +35,21 @@ class Place:
 def occupied(path: Path) -> int:
     """Bytes on disk of a file, or of all files below a folder; links are not followed."""
     try:
-        total = _blocks(path.lstat())
-        if path.is_dir() and not path.is_symlink():
-            with os.scandir(path) as entries:
-                total += sum(occupied(Path(entry.path)) for entry in entries)
+        below = _below(path) if path.is_dir() and not path.is_symlink() else 0
+        return _blocks(path.lstat()) + below
     except OSError:
         return 0
+
+
+def _below(folder: str | Path) -> int:
+    # The status looks every two seconds while a dashboard is open, so that no Path is made here.
+    total = 0
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(OSError):
+                total += _blocks(entry.stat(follow_symlinks=False))
+                if entry.is_dir(follow_symlinks=False):
+                    total += _below(entry.path)
     return total
 
 

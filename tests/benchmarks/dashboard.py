@@ -1,8 +1,9 @@
 """`make bench NAME=dashboard`: what the dashboard costs a training node, as shares side by side.
 
 One real node on its own trains as fast as it can. Stretches with one page open, which reads every
-event, take turns with stretches without; processor time is that of all of the node's processes.
-    page      what the daemon uses more of a processor with the page, over what all of the node uses
+event, take turns with stretches without, and each is compared with the two beside it.
+    page      what the daemon uses of a processor with the page, less what as many rounds take it
+              without, over what all of the node's processes use
     rounds    rounds a second with the page over those without
     notes     what 100 rounds a second spend on being remembered and shown, over a second
 Medians over pairs of stretches. `--seconds` of a stretch, `--pairs` of them.
@@ -18,6 +19,7 @@ import tempfile
 import threading
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -93,15 +95,28 @@ def stretch(node: RealNode, seconds: float) -> Stretch:
     return Stretch((last[0] - first[0]) / ended, (last[1] - first[1]) / ended, rounds / ended)
 
 
-def pair(node: RealNode, address: str, seconds: float) -> tuple[Stretch, Stretch, int]:
-    """Without and with a page, and the bytes that the page was sent."""
-    without = stretch(node, seconds)
+def with_page(node: RealNode, address: str, seconds: float) -> tuple[Stretch, int]:
+    """With a page, and the bytes that the page was sent."""
     page = Page(address)
     time.sleep(SETTLE_SECONDS)
-    with_page = stretch(node, seconds)
+    found = stretch(node, seconds)
     page.close()
     time.sleep(SETTLE_SECONDS)
-    return without, with_page, page.received
+    return found, page.received
+
+
+def mean_of(one: Stretch, other: Stretch) -> Stretch:
+    """Of two stretches."""
+    return Stretch(
+        (one.daemon + other.daemon) / 2,
+        (one.node + other.node) / 2,
+        (one.rounds + other.rounds) / 2,
+    )
+
+
+def cost(bare: Stretch, paged: Stretch) -> float:
+    """Share of the node's processor time that the page takes the daemon."""
+    return (paged.daemon - bare.daemon * paged.rounds / bare.rounds) / bare.node
 
 
 def notes() -> float:
@@ -132,23 +147,29 @@ def main() -> int:
         node = here.run("node", "--solo")
         status = wait_for_rounds(node, 5)
         address = address_of(status.dashboard, read_secret(node.home.dashboard_secret))
-        pairs = [pair(node, address, options.seconds) for _ in range(options.pairs)]
+        bare, paged = [stretch(node, options.seconds)], []
+        for _ in range(options.pairs):
+            paged.append(with_page(node, address, options.seconds))
+            bare.append(stretch(node, options.seconds))
+    pairs = [
+        (mean_of(*around), one) for around, (one, _) in zip(pairwise(bare), paged, strict=True)
+    ]
     print("| | without a page | with one | |\n| --- | --- | --- | --- |")
-    for name, bare, paged in (
-        ("daemon, processors", [w.daemon for w, _, _ in pairs], [p.daemon for _, p, _ in pairs]),
-        ("node, processors", [w.node for w, _, _ in pairs], [p.node for _, p, _ in pairs]),
-        ("rounds a second", [w.rounds for w, _, _ in pairs], [p.rounds for _, p, _ in pairs]),
+    for name, without, with_one in (
+        ("daemon, processors", [w.daemon for w, _ in pairs], [p.daemon for _, p in pairs]),
+        ("node, processors", [w.node for w, _ in pairs], [p.node for _, p in pairs]),
+        ("rounds a second", [w.rounds for w, _ in pairs], [p.rounds for _, p in pairs]),
     ):
-        ratios = [two / one for one, two in zip(bare, paged, strict=True)]
+        ratios = [two / one for one, two in zip(without, with_one, strict=True)]
         print(
-            f"| {name} | {statistics.median(bare):.3f} | {statistics.median(paged):.3f} "
+            f"| {name} | {statistics.median(without):.3f} | {statistics.median(with_one):.3f} "
             f"| × {statistics.median(ratios):.3f} |"
         )
-    costs = [(paged.daemon - bare.daemon) / bare.node for bare, paged, _ in pairs]
+    costs = [cost(*each) for each in pairs]
     print(f"page: {statistics.median(costs):.2%} of the node's processor time "
           f"({min(costs):.2%} to {max(costs):.2%})")  # fmt: skip
     print(f"notes: {notes():.3%} of a processor at {ROUNDS_A_SECOND} rounds a second")
-    rate = statistics.median(received for _, _, received in pairs) / options.seconds
+    rate = statistics.median(received for _, received in paged) / options.seconds
     print(f"sent: {rate / 1024:.1f} KiB a second")
     return 0
 

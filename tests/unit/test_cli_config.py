@@ -166,6 +166,9 @@ def test_sizes_are_those_on_disk_and_follow_no_link(tmp_path: Path) -> None:
         file.truncate(10**9)
     (inside / "out").symlink_to(tmp_path)
     assert occupied(inside) - before < 10**6
+    (inside / "deep" / "deeper").mkdir(parents=True)
+    (inside / "deep" / "deeper" / "full").write_bytes(bytes(10**6))
+    assert 10**6 <= occupied(inside) - before < 2 * 10**6
     assert occupied(tmp_path / "absent") == 0
 
 
