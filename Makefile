@@ -70,7 +70,7 @@ $(STAMP): pyproject.toml $(wildcard locks/*.txt)
 	if [ -z "$$python" ]; then \
 	  echo "No Python 3.11 with venv and headers was found: run 'make system', then again."; exit 3; fi; \
 	command -v cc >/dev/null || { echo "No C compiler was found: run 'make system'."; exit 3; }; \
-	echo "Installing into .venv with $$python (about two minutes, 2 GB)"; \
+	echo "Installing into .venv with $$python (about two minutes, 3 GB)"; \
 	$$python -m venv --clear .venv
 	@$(LOCKED) -r locks/building.txt
 	@if [ -n "$(TORCH_INDEX)" ]; then \

@@ -16,9 +16,11 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
+
+from tests.real.fresh_debian import make_debian, pip_paths, pip_settings, run, say
 
 ROOT: Final = Path(__file__).parent.parent.parent
 BASE: Final = "docker.io/library/debian:bookworm-slim"
@@ -27,8 +29,6 @@ SMALL: Final = (
     *("--set", "policy.warm_start.base_steps=20", "--set", "policy.warm_start.steps=5"),
     *("--set", 'tasks.names=["basic_arithmetic"]'),
 )
-PIP: Final = {"cert": "PIP_CERT", "find-links": "PIP_FIND_LINKS"}
-"""What pip is told here, by the variable that tells it."""
 BUILDAH: Final = {"STORAGE_DRIVER": "overlay", "BUILDAH_ISOLATION": "chroot"}
 
 PROVE: Final = r"""#!/bin/sh
@@ -49,23 +49,6 @@ echo "checkpoints $(ls /var/lib/swarmnode/checkpoints | wc -l)"
 """
 
 
-def run(*command: str | Path, environment: Mapping[str, str] | None = None) -> str:
-    """Run to its end; raises CalledProcessError. Returns what it printed."""
-    done = subprocess.run(
-        [str(each) for each in command],
-        env={**os.environ, **(environment or {})},
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    return done.stdout
-
-
-def say(step: str) -> None:
-    """A line for whoever waits."""
-    print(f"{time.strftime('%H:%M:%S')}  {step}", flush=True)
-
-
 class Place:
     """A folder with what the steps leave."""
 
@@ -81,10 +64,7 @@ class Place:
 
     def make_base(self) -> None:
         """The Debian that the Dockerfile begins with."""
-        if not self.base.exists():
-            say("debootstrap")
-            self.folder.mkdir(parents=True, exist_ok=True)
-            run("debootstrap", "--variant=minbase", "bookworm", self.base)
+        make_debian(self.base)
         archive = self.folder / "base.tar"
         run("tar", "-C", self.base, "-cf", archive, ".")
         container = self.buildah("from", "scratch")
@@ -95,12 +75,10 @@ class Place:
     def build(self) -> None:
         """docker/Dockerfile as it is."""
         say("docker/Dockerfile")
-        told = {name: os.environ[each] for name, each in PIP.items() if each in os.environ}
-        lines = [f"{name} = {path}" for name, path in told.items()]
         pip = self.folder / "pip.conf"
-        pip.write_text("\n".join(["[global]", *lines, ""]))
+        pip.write_text(pip_settings())
         mounts = [f"--volume={pip}:/etc/pip.conf:ro"]
-        mounts += [f"--volume={path}:{path}:ro" for path in told.values()]
+        mounts += [f"--volume={path}:{path}:ro" for path in pip_paths()]
         arguments: list[str | Path] = ["bud", "--format", "docker", "--network", "host"]
         arguments += ["--pull=never", "--no-cache", "-f", ROOT / "docker" / "Dockerfile"]
         arguments += ["--ignorefile", ROOT / "docker" / "Dockerfile.dockerignore"]
