@@ -20,6 +20,7 @@ never: others are another swarm.
 from __future__ import annotations
 
 import json
+import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -272,14 +273,31 @@ def remove_swarm(folder: Path, name: str) -> None:
 
 
 def list_swarms(folder: Path) -> Mapping[str, SwarmFile | SwarmFileError]:
-    """The home's swarms by name, in order; a file that is none comes as its error."""
+    """The home's swarms by name, in order; a file that is none comes as its error.
+
+    Raises SwarmFileError where the folder is closed to us: whoever has joined a swarm is not to be
+    taken for somebody who hasn't.
+    """
     found: dict[str, SwarmFile | SwarmFileError] = {}
-    for path in sorted(folder.glob("[!.]*.toml")):
+    for path in _files_in(folder):
         try:
             found[path.stem] = read_swarm_file(path)
         except SwarmFileError as error:
             found[path.stem] = error
     return found
+
+
+def _files_in(folder: Path) -> Sequence[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(entry.name for entry in entries)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise SwarmFileError(
+            f"{folder} cannot be read: {error.strerror}; do this as the user whose home it is"
+        ) from error
+    return [folder / name for name in names if name.endswith(".toml") and name[0] != "."]
 
 
 def _path_of(folder: Path, name: str) -> Path:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from swarmnode.guard_rails.judgement import Verdict
-from swarmnode.observe.words import plain
+from swarmnode.observe.words import counted, plain
 
 if TYPE_CHECKING:
     from swarmnode.cli.checkpoints import Chosen
@@ -70,10 +70,10 @@ def how(told: Told) -> str:
     """What was asked, and how to read it."""
     contest = told.contest
     return (
-        f"{contest.questions} held-out questions a task, the same for both; {contest.samples} "
-        f"answers each, and one greedy. {_asked(told)} Intervals are 95 %, by question; tasks "
-        "count equally. Win rate: answers of A against those of B with the same random seed, ties "
-        "(both right or both wrong) counted half."
+        f"{counted(contest.questions, 'held-out question')} a task, the same for both; "
+        f"{counted(contest.samples, 'answer')} each, and one greedy. {_asked(told)} "
+        "Intervals are 95 %, by question; tasks count equally. Win rate: answers of A against "
+        "those of B with the same random seed, ties (both right or both wrong) counted half."
     )
 
 

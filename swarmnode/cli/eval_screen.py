@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from swarmnode.cli.gains import figure
-from swarmnode.observe.words import plain
+from swarmnode.observe.words import counted, plain
 
 if TYPE_CHECKING:
     from swarmnode.cli.checkpoints import Chosen
@@ -92,9 +92,9 @@ def _how(exam: Exam, *, paired: bool) -> str:
     policy = exam.settings.policy
     below = "Below: the change and its 95 % interval, questions paired."
     return (
-        f"{exam.questions} held-out questions a task; {exam.samples} answers each, sampled at "
-        f"temperature {policy.temperature:g}, and one greedy; at most {policy.new_tokens} "
-        "tokens an answer. pass@k: the chance that one of k answers is right. "
+        f"{exam.questions} held-out questions a task; {counted(exam.samples, 'answer')} each, "
+        f"sampled at temperature {policy.temperature:g}, and one greedy; at most "
+        f"{policy.new_tokens} tokens an answer. pass@k: the chance that one of k answers is right. "
         + (below if paired else "Below: the 95 % interval over questions.")
     )
 

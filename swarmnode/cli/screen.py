@@ -12,12 +12,11 @@ from rich.console import Console
 from swarmnode.config.settings import Settings
 from swarmnode.config.simulation import AttackName
 from swarmnode.observe.status import StatusDocument
-from swarmnode.observe.words import size_of
+from swarmnode.observe.words import counted, size_of
 from swarmnode.sim.attacks.words import announced, told
 from swarmnode.sim.console import progress_line, real_line, results_table, sample_line
 from swarmnode.sim.study import Arm
 from swarmnode.sim.summary import Run, mean_reward, summarize
-from swarmnode.sim.words import counted
 from swarmnode.types import RoundReport
 
 LINE_EVERY_SECONDS = 2.0

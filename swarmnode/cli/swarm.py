@@ -158,9 +158,12 @@ def show(
 ) -> None:
     """List the swarms that were joined."""
     from swarmnode.cli.choosing import made_home
-    from swarmnode.swarm_files import SwarmFile, list_swarms
+    from swarmnode.swarm_files import SwarmFile, SwarmFileError, list_swarms
 
-    found = list_swarms(made_home().swarms)
+    try:
+        found = list_swarms(made_home().swarms)
+    except SwarmFileError as error:
+        raise Mistake(str(error), Exit.CONFIG) from error
     if as_json:
         import json
 

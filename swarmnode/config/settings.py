@@ -246,6 +246,8 @@ def _explain(error: ValidationError, sources: Mapping[str, str]) -> str:
         return f"{name} (from {source}): {first['ctx']['error']}"
     if first["type"] == "tuple_type":
         return f'{name} = {first["input"]!r} (from {source}): write a list, such as ["a", "b"]'
+    if first["type"] == "missing":
+        return f"{name} (from {source}) is missing; give it a value"
     if first["type"] == "model_type":
         return f"{name} (from {source}) is a section; set {name}.something, see docs/settings.md"
     if first["type"] != "extra_forbidden":

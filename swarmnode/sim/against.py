@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from swarmnode.observe.words import counted
 from swarmnode.sim.comparison import difference, paired_seeds
 from swarmnode.sim.summary import Variant
-from swarmnode.sim.words import change, counted
+from swarmnode.sim.words import change
 
 NOT_LOCAL = (
     "Schedulers are compared on held-out success alone: whoever asks easy questions raises local "

@@ -17,9 +17,9 @@ from swarmnode.cluster.host import PlacedHost, stood
 from swarmnode.config.policy import PolicySettings
 from swarmnode.config.settings import Settings
 from swarmnode.config.simulation import Simulation
+from swarmnode.observe.words import counted
 from swarmnode.process import Host
 from swarmnode.rewards.client import Scorer
-from swarmnode.sim.words import counted
 from swarmproto import SwarmRules, swarm_id
 
 

@@ -14,6 +14,7 @@ from string import Template
 
 from swarmnode import __version__
 from swarmnode.drawing import SERIES, page_style
+from swarmnode.observe.words import counted
 from swarmnode.rewards.common_answers import concentration
 from swarmnode.sim.against import about_pairs
 from swarmnode.sim.attacks.words import announced, told
@@ -26,7 +27,6 @@ from swarmnode.sim.words import (
     about_intervals,
     answer,
     caption,
-    counted,
     reproducible,
     suspicions,
     verdict,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from swarmnode import __version__
 from swarmnode.config.settings import Settings
+from swarmnode.observe.words import counted
 from swarmnode.rewards.common_answers import concentration
 from swarmnode.sim.comparison import leads
 from swarmnode.sim.smoothing import smoothing_width
@@ -198,11 +199,6 @@ def what_was_run(settings: Settings, variants: Sequence[Variant], compared: str 
 def visible(text: str) -> str:
     """A text with everything that does not print, or changes direction, as an escape."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def counted(count: int, noun: str) -> str:
-    """1 node, 2 nodes."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def caption(study: Study) -> str:

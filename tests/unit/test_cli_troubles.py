@@ -7,6 +7,7 @@ import importlib.util
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,11 +35,14 @@ def test_settings_outside_a_swarms_rules_are_refused(
         assert shown.count("\n") == 1
 
 
-def close_all_folders(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As they are to others than root, who may read every folder."""
+def close_folders(monkeypatch: pytest.MonkeyPatch, named: str = "") -> None:
+    """As they are to others than root, who may read every folder; all of them for no name."""
+    scandir = os.scandir
 
-    def closed(path: str) -> None:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+    def closed(path: str | Path) -> Any:
+        if Path(path).name != (named or Path(path).name):
+            return scandir(path)
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
     monkeypatch.setattr(os, "scandir", closed)
 
@@ -61,7 +65,7 @@ def test_a_home_that_is_none_or_somebody_elses_is_one_line(
     assert shown.count("\n") == 1
 
     monkeypatch.setenv("SWARMNODE_HOME", str(tmp_path))
-    close_all_folders(monkeypatch)
+    close_folders(monkeypatch)
     assert run(monkeypatch, *line.split()) == 3
     shown = capsys.readouterr().err
     assert f"{tmp_path} cannot be read: Permission denied; take another" in shown
@@ -71,11 +75,24 @@ def test_a_home_that_is_none_or_somebody_elses_is_one_line(
 def test_what_is_compared_may_be_closed_to_us(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    close_all_folders(monkeypatch)
+    close_folders(monkeypatch)
     assert run(monkeypatch, "compare", "tiny", str(tmp_path)) == 3
     shown = capsys.readouterr().err
     assert f"{tmp_path} cannot be read: Permission denied; take another" in shown
     assert shown.count("\n") == 1
+
+
+def test_swarms_that_are_closed_to_us_are_not_taken_for_none(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SWARMNODE_HOME", str(tmp_path))
+    Home(tmp_path).make()
+    close_folders(monkeypatch, "swarms")
+    for line in (["swarm", "list"], ["swarm", "leave", "friends"], ["run"]):
+        assert run(monkeypatch, *line) == 3
+        shown = capsys.readouterr().err
+        assert f"{tmp_path / 'swarms'} cannot be read: Permission denied; do this as" in shown
+        assert shown.count("\n") == 1
 
 
 def test_a_log_that_is_closed_to_us_is_one_line(

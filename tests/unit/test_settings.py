@@ -35,6 +35,10 @@ def test_later_sources_win(tmp_path: Path) -> None:
         ("training", r"write it as --set section.name=value"),
         ("training.clip_low.deep=1", r"training.clip_low"),
         ('rounds.share="some"', r"rounds.share .* 'all', 'live' or 'none'"),
+        (
+            'pretraining.domains=[{name="a"}]',
+            r"^pretraining.domains.0.path \(from --set\) is missing; give it a value$",
+        ),
     ],
 )
 def test_a_mistake_is_named_in_one_line(assignment: str, line: str) -> None:
