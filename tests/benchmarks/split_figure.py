@@ -28,7 +28,7 @@ def _drawn(rows: Sequence[Row]) -> Figure:
     blue, orange, green = SERIES[:3]
     _line(pace, rows, "lag", LAGS, _groups_a_second, "groups a second", blue)
     pace.set(xlabel="largest lag, versions", ylabel="groups a second", ylim=(0, None))
-    _line(success, rows, "lag", LAGS, _named("held_out"), "held-out success", blue)
+    _line(success, rows, "learning", LAGS, _named("held_out"), "held-out success", blue)
     success.set(xlabel="largest lag, versions", ylabel="held-out success at the end")
     _line(idle, rows, "generators", GENERATORS, _named("trainer_idle"), "trainer idle", orange)
     _line(idle, rows, "generators", GENERATORS, _named("generators_idle"), "generators idle", green)

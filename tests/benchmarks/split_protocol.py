@@ -13,8 +13,8 @@ from typing import Literal
 
 from swarmnode.config.rounds import Rounds
 
-Part = Literal["speed", "swarm", "confirmation", "lag", "generators"]
-PARTS: Sequence[Part] = ("speed", "swarm", "confirmation", "lag", "generators")
+Part = Literal["speed", "swarm", "confirmation", "lag", "learning", "generators"]
+PARTS: Sequence[Part] = ("speed", "swarm", "confirmation", "lag", "learning", "generators")
 
 SEEDS = (500, 501, 502, 503, 504)
 """Of skills and of a lone node's questions; whatever else follows from time is as it comes."""
@@ -32,7 +32,7 @@ EVERY_ROUNDS = 10
 EXAMINED = 50
 """Held-out questions of each task."""
 EXAMINED_AGAIN = 100
-"""Of each task in `confirmation`: nearly all that easy fractions have held out."""
+"""Of each task in `confirmation` and `learning`: nearly all that easy fractions have held out."""
 LAST = 3
 """Evaluations at the end, whose mean is a run's held-out success."""
 MARGIN = -0.02
@@ -121,21 +121,22 @@ def _parts(model: str) -> Sequence[tuple[Part, int, int, _Arms]]:
         ),
         ("swarm", 200, 2, ((SYNC, FEW), (SPLIT, (*FEW, split)))),
         ("confirmation", 200, 2, ((SYNC, MANY), (SPLIT, (*MANY, split)))),
-        (
-            "lag",
-            150,
-            1,
-            (
-                (SYNC, (*FEW, *ALONE)),
-                *((str(lag), (*FEW, *ALONE, split, *_lag(lag))) for lag in LAGS),
-            ),
-        ),
+        ("lag", 150, 1, _lags(FEW)),
+        ("learning", 600, 1, _lags(MANY)),
         (
             "generators",
             150,
             1,
             tuple((str(count), (*FEW, *ALONE, split, *_count(count))) for count in GENERATORS),
         ),
+    )
+
+
+def _lags(learning: tuple[str, ...]) -> _Arms:
+    alone = (*learning, *ALONE)
+    return (
+        (SYNC, alone),
+        *((str(lag), (*alone, "policy.mode=split", *_lag(lag))) for lag in LAGS),
     )
 
 

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from tests.benchmarks.sharing_markdown import UNKNOWN, decimal, mean, percent, table
-from tests.benchmarks.sharing_statistics import estimate
+from tests.benchmarks.sharing_statistics import Estimate, estimate
 from tests.benchmarks.short_tables import NOT_RUN, interval, seeds_of
 from tests.benchmarks.split_protocol import (
     BOTH,
@@ -35,6 +35,7 @@ def render(rows: Sequence[Row]) -> Mapping[str, str]:
         "swarm": _swarm(_of("swarm", rows), SEEDS),
         "confirmation": _swarm(_of("confirmation", rows), CONFIRMATION_SEEDS),
         "lag": _curve(_of("lag", rows), "largest lag", (SYNC, *map(str, LAGS))),
+        "learning": _learning(_of("learning", rows)),
         "generators": _curve(_of("generators", rows), "generators", tuple(map(str, GENERATORS))),
     }
 
@@ -81,10 +82,7 @@ def _speed(arms: Arms) -> str:
 def _swarm(arms: Arms, planned: Sequence[int]) -> str:
     if not {SYNC, SPLIT} <= arms.keys():
         return NOT_RUN
-    shared = sorted(arms[SYNC].keys() & arms[SPLIT].keys())
-    found = estimate(
-        [arms[SPLIT][seed]["held_out"] - arms[SYNC][seed]["held_out"] for seed in shared]
-    )
+    found = _less(arms[SPLIT], arms[SYNC])
     verdict = "no worse" if found.low > MARGIN else "not shown to be no worse"
     lines = [
         [
@@ -140,6 +138,31 @@ def _curve(arms: Arms, what: str, order: Sequence[str]) -> str:
         "stale",
     ]
     return f"{table(head, lines)}\n\n{_seeds(arms)}"
+
+
+def _learning(arms: Arms) -> str:
+    if not arms:
+        return NOT_RUN
+    lines = [
+        [
+            arm,
+            mean([row["held_out_start"] for row in arms[arm].values()], percent),
+            mean([row["held_out"] for row in arms[arm].values()], percent),
+            UNKNOWN if arm == SYNC else interval(_less(arms[arm], arms.get(SYNC, {}))),
+            _figure(arms[arm], "lag_mean"),
+            _share(arms[arm], "stale"),
+        ]
+        for arm in (SYNC, *map(str, LAGS))
+        if arm in arms
+    ]
+    head = ["largest lag", "held-out, %", "at the end, %", "less sync, points", "mean lag", "stale"]
+    return f"{table(head, lines)}\n\n{_seeds(arms)}"
+
+
+def _less(arm: BySeed, other: BySeed) -> Estimate:
+    """Held-out success of an arm less another's, paired over the seeds that both have."""
+    shared = sorted(arm.keys() & other.keys())
+    return estimate([arm[seed]["held_out"] - other[seed]["held_out"] for seed in shared])
 
 
 def _seeds(arms: Arms, planned: Sequence[int] = SEEDS) -> str:
