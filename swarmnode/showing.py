@@ -93,7 +93,7 @@ class Looking:
         self._looked = now
         if self._reader is None:
             self._reader = LogReader(self._log_folder, LOG_BYTES)
-        self._entries.extend(self._reader.new())
+        self._entries.extend(self._reader.new(LOG_ENTRIES))
 
 
 async def show(

@@ -1,9 +1,9 @@
 """`make bench NAME=dashboard`: what the dashboard costs a training node, as shares side by side.
 
 One real node on its own trains as fast as it can. Stretches with one page open, which reads every
-event, take turns with stretches without, and each is compared with the two beside it.
-    page      what the daemon uses of a processor with the page, less what as many rounds take it
-              without, over what all of the node's processes use
+event, take turns with stretches without, and each is compared with the two beside it. A page takes
+less than rounds differ by, so that its share is counted in the daemon itself (dashboard_child.py).
+    page      what looking, making and sending take, over what all of the node's processes use
     rounds    rounds a second with the page over those without
     notes     what 100 rounds a second spend on being remembered and shown, over a second
 Medians over pairs of stretches. `--seconds` of a stretch, `--pairs` of them.
@@ -46,6 +46,17 @@ class Stretch:
     node: float
     rounds: float
     """A second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paged:
+    """A stretch with a page."""
+
+    stretch: Stretch
+    share: float
+    """Of the node's processor time, what the dashboard took."""
+    sent: float
+    """Bytes a second."""
 
 
 class Page:
@@ -95,14 +106,25 @@ def stretch(node: RealNode, seconds: float) -> Stretch:
     return Stretch((last[0] - first[0]) / ended, (last[1] - first[1]) / ended, rounds / ended)
 
 
-def with_page(node: RealNode, address: str, seconds: float) -> tuple[Stretch, int]:
-    """With a page, and the bytes that the page was sent."""
+def with_page(node: RealNode, address: str, seconds: float, spent: Path) -> Paged:
+    """With a page."""
     page = Page(address)
     time.sleep(SETTLE_SECONDS)
+    before = float(spent.read_text("utf-8"))
     found = stretch(node, seconds)
+    taken = (float(spent.read_text("utf-8")) - before) / seconds
     page.close()
     time.sleep(SETTLE_SECONDS)
-    return found, page.received
+    return Paged(found, taken / found.node, page.received / (seconds + SETTLE_SECONDS))
+
+
+def counting(folder: Path, spent: Path) -> Path:
+    """A Python for the node, which counts in the file `spent` what the dashboard takes."""
+    python = folder / "python"
+    child = "tests.benchmarks.dashboard_child"
+    python.write_text(f'#!/bin/sh\nshift 2\nexec {sys.executable} -m {child} {spent} "$@"\n')
+    python.chmod(0o700)
+    return python
 
 
 def mean_of(one: Stretch, other: Stretch) -> Stretch:
@@ -112,11 +134,6 @@ def mean_of(one: Stretch, other: Stretch) -> Stretch:
         (one.node + other.node) / 2,
         (one.rounds + other.rounds) / 2,
     )
-
-
-def cost(bare: Stretch, paged: Stretch) -> float:
-    """Share of the node's processor time that the page takes the daemon."""
-    return (paged.daemon - bare.daemon * paged.rounds / bare.rounds) / bare.node
 
 
 def notes() -> float:
@@ -144,15 +161,16 @@ def main() -> int:
         tempfile.TemporaryDirectory(prefix="dashboard") as folder,
         place(Path(folder), "dashboard.enabled=true", "dashboard.port=0") as here,
     ):
-        node = here.run("node", "--solo")
+        spent = Path(folder) / "spent"
+        node = here.run("node", "--solo", python=counting(Path(folder), spent))
         status = wait_for_rounds(node, 5)
         address = address_of(status.dashboard, read_secret(node.home.dashboard_secret))
         bare, paged = [stretch(node, options.seconds)], []
         for _ in range(options.pairs):
-            paged.append(with_page(node, address, options.seconds))
+            paged.append(with_page(node, address, options.seconds, spent))
             bare.append(stretch(node, options.seconds))
     pairs = [
-        (mean_of(*around), one) for around, (one, _) in zip(pairwise(bare), paged, strict=True)
+        (mean_of(*around), one.stretch) for around, one in zip(pairwise(bare), paged, strict=True)
     ]
     print("| | without a page | with one | |\n| --- | --- | --- | --- |")
     for name, without, with_one in (
@@ -165,12 +183,11 @@ def main() -> int:
             f"| {name} | {statistics.median(without):.3f} | {statistics.median(with_one):.3f} "
             f"| × {statistics.median(ratios):.3f} |"
         )
-    costs = [cost(*each) for each in pairs]
-    print(f"page: {statistics.median(costs):.2%} of the node's processor time "
-          f"({min(costs):.2%} to {max(costs):.2%})")  # fmt: skip
+    shares = [each.share for each in paged]
+    print(f"page: {statistics.median(shares):.2%} of the node's processor time "
+          f"({min(shares):.2%} to {max(shares):.2%})")  # fmt: skip
     print(f"notes: {notes():.3%} of a processor at {ROUNDS_A_SECOND} rounds a second")
-    rate = statistics.median(received for _, received in paged) / options.seconds
-    print(f"sent: {rate / 1024:.1f} KiB a second")
+    print(f"sent: {statistics.median(each.sent for each in paged) / 1024:.1f} KiB a second")
     return 0
 
 

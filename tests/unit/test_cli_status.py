@@ -360,6 +360,11 @@ def test_a_reader_of_the_ends_of_logs_leaves_out_the_line_that_it_begins_in(tmp_
         assert found == [f"entry {number}" for number in range(200 - len(found), 200)]
         write_log(tmp_path, "daemon", "later")
         assert [entry["event"] for entry in reader.new()] == ["later"]
+        for number in range(9):
+            write_log(tmp_path, "daemon", f"much later {number}")
+        newest = [entry["event"] for entry in reader.new(2)]
+        assert newest == ["much later 7", "much later 8"]
+        assert reader.new(2) == []
     finally:
         reader.close()
 
