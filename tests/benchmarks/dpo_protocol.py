@@ -34,8 +34,8 @@ WARMUP_STEPS = 10
 BETA = 0.1
 """TRL's default."""
 RATES: Mapping[Method, Sequence[float]] = {
-    "grpo": (2e-4, 6e-4, 2e-3),
-    "dpo": (6e-5, 2e-4, 6e-4),
+    "grpo": (2e-5, 6e-5, 2e-4, 6e-4),
+    "dpo": (2e-6, 6e-6, 2e-5, 6e-5),
 }
 """Learning rates tried on the development seeds, equally many of each method."""
 CHOICES = Path(__file__).with_name("dpo_choices.json")
@@ -43,7 +43,7 @@ CHOICES = Path(__file__).with_name("dpo_choices.json")
 JUDGE = "preferences"
 """The channel of the reward model that is trained on DPO's pairs."""
 
-QUESTIONS = 200
+QUESTIONS = 100
 """Held-out questions of each task that judge."""
 SAMPLES = 8
 

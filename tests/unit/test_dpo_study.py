@@ -191,10 +191,10 @@ def test_the_page_says_what_was_tried_and_where_the_best_lies_at_the_edge(
     monkeypatch.setattr("tests.benchmarks.dpo_page.CHOICES", place)
     assert render([])["rates"] == "Not run."
     tried = {method: {str(rate): 0.5 + rate for rate in rates} for method, rates in RATES.items()}
-    chosen = {"grpo": 2e-3, "dpo": 2e-4}
+    chosen = {"grpo": 6e-4, "dpo": 2e-5}
     place.write_text(json.dumps({"chosen": chosen, "tried": tried}), encoding="utf-8")
     told = render([])["rates"]
-    assert "| grpo | 2e-3 | 50.2 | taken |" in told
+    assert "| grpo | 6e-4 | 50.1 | taken |" in told
     assert "| dpo | 6e-5 | 50.0 |  |" in told
     assert told.endswith("At the edge of what was tried: grpo.")
 
