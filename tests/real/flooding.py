@@ -77,7 +77,8 @@ class Attacker:
         )
         self._stores = itertools.cycle([self._made_store() for _ in range(STORES)])
         self._running: set[asyncio.Task[None]] = set()
-        self.counts: Counter[str] = Counter()
+        # Told even where the victim answers nothing at all.
+        self.counts = Counter(answered=0)
 
     async def flood(self, seconds: float, per_second: float) -> None:
         """Send evenly; what is still under way at the end is given up."""

@@ -93,6 +93,7 @@ def test_an_honest_peer_is_served_while_a_stranger_floods_every_protocol(
                 said, _ = await attacker.communicate()
                 sent = json.loads(said)
                 print(f"{sent}; {fetched} fetches; {(most - before) / 2**20:.0f} MiB")
+                assert sent["sent"] > 0
                 assert fetched >= 4
                 assert (await honest.fetch(address, request)).status == "ok"
             assert most - before < MORE_BYTES
