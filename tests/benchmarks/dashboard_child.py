@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+from starlette.types import Receive, Scope, Send
+
 from swarmnode.api.dashboard import Guarded
 from swarmnode.api.live import Live
 from swarmnode.cli import main
@@ -79,7 +81,13 @@ def run(file: Path) -> None:
     """Count, and run the command that the arguments have."""
     meter = Meter(file)
     Live._take = meter.steps(Live._take)  # type: ignore[method-assign]
-    Guarded.__call__ = meter.steps(Guarded.__call__)  # type: ignore[method-assign]
+    answered = meter.steps(Guarded.__call__)
+
+    # uvicorn takes what can be called without arguments for a factory.
+    async def asked(application: Guarded, scope: Scope, receive: Receive, send: Send) -> None:
+        await answered(application, scope, receive, send)
+
+    Guarded.__call__ = asked  # type: ignore[assignment, method-assign]
     Looking._read_log = meter.call(Looking._read_log)  # type: ignore[method-assign]
     main()
 
