@@ -124,6 +124,8 @@ def _network(network: NetworkStatus) -> Iterator[tuple[str, str]]:
         reach_in_words(network.reach, network.relays)
         + (f": {', '.join(network.addresses[:MOST_SHOWN])}" if network.addresses else ""),
     )
+    if relayed := network.relayed:
+        yield "relaying", _relayed(relayed)
     if lan := network.lan:
         found = f"{', '.join(lan.addresses)}, {counted(lan.connected, 'peer')} found there"
         yield "local network", lan.error or found
@@ -140,6 +142,16 @@ def _network(network: NetworkStatus) -> Iterator[tuple[str, str]]:
                 for each in network.bootstrap[:MOST_SHOWN]
             ),
         )
+
+
+def _relayed(counts: Mapping[str, int]) -> str:
+    places, circuits = counts.get("places", 0), counts.get("circuits", 0)
+    refused = counts.get("places_refused", 0) + counts.get("circuits_refused", 0)
+    return (
+        f"{counted(places, 'place')} given, {counted(circuits, 'circuit')} of "
+        f"{size_of(counts.get('bytes', 0))} carried, {refused} refused, "
+        f"{counts.get('circuits_failed', 0)} failed"
+    )
 
 
 def _by_task(local: Reward, held_out: Reward) -> str:

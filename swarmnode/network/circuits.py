@@ -20,6 +20,8 @@ CIRCUITS_OF_PEER_MAX: Final = 16
 """To one peer, and from one."""
 CIRCUITS_OF_PREFIX_MAX: Final = 32
 """From all peers of one address prefix."""
+CIRCUITS_OF_PREFIX_TO_PEER_MAX: Final = 8
+"""From all peers of one address prefix to one peer, so that its places are not all taken there."""
 CIRCUIT_SECONDS: Final = 1800.0
 CIRCUIT_BYTES_MAX: Final = 256 * 1024 * 1024
 """In each direction."""
@@ -67,9 +69,13 @@ class Circuits:
         """A circuit to a peer that has a place; None where it would be one too many."""
         prefix = self._prefix_of(source)
         ends = Counter(end for each in self._open for end in (each.source, each.target))
-        of_prefix = sum(each.prefix == prefix for each in self._open)
-        crowded = max(ends[source], ends[target]) >= CIRCUITS_OF_PEER_MAX
-        if crowded or of_prefix >= CIRCUITS_OF_PREFIX_MAX or len(self._open) >= CIRCUITS_MAX:
+        near = [each.target for each in self._open if each.prefix == prefix]
+        if (
+            max(ends[source], ends[target]) >= CIRCUITS_OF_PEER_MAX
+            or near.count(target) >= CIRCUITS_OF_PREFIX_TO_PEER_MAX
+            or len(near) >= CIRCUITS_OF_PREFIX_MAX
+            or len(self._open) >= CIRCUITS_MAX
+        ):
             return None
         circuit = Circuit(source, prefix, target)
         self._open.append(circuit)

@@ -57,6 +57,10 @@ class Limits:
     """Connections to be tried back."""
     circuits: Limit = Limit(Rate(0.5, 8.0), Rate(1.0, 16.0), Rate(10.0, 50.0))
     """Circuits begun through us: a peer that they lead to counts them as ours."""
+    carried: Limit = Limit(
+        Rate(1.0 * MIB, 8.0 * MIB), Rate(2.0 * MIB, 16.0 * MIB), Rate(8.0 * MIB, 64.0 * MIB)
+    )
+    """Bytes that a peer sends through us to another; beyond that they wait."""
     gossip: Limit = Limit(Rate(2.0, 30.0), Rate(60.0, 600.0), Rate(100.0, 1000.0))
     """Announcements of one publisher that are verified, as gossip; those whom we know through
     others only share one prefix."""
@@ -79,6 +83,7 @@ class Doors:
         self.records: Final = _allowance(clock, whereabouts, limits.records)
         self.tries: Final = _allowance(clock, whereabouts, limits.tries)
         self.circuits: Final = _allowance(clock, whereabouts, limits.circuits)
+        self.carried: Final = _allowance(clock, whereabouts, limits.carried)
         self.gossip: Final = _allowance(clock, whereabouts, limits.gossip)
         self.forwarded: Final = _allowance(clock, whereabouts, limits.forwarded)
         self._messages = _allowance(clock, whereabouts, limits.messages)
@@ -88,6 +93,8 @@ class Doors:
         self._turned_away: OrderedDict[str, int] = OrderedDict()
         self.counts: Counter[str] = Counter()
         """Messages turned away, by why: `refused`, or whose allowance was short."""
+        self.relayed: Counter[str] = Counter()
+        """What we did as a relay: places and circuits, given and refused, and bytes carried."""
 
     def admits(self, peer_id: str) -> bool:
         """Whether a message of this peer is to be read."""

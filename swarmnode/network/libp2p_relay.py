@@ -16,12 +16,13 @@ from swarmnode.network.circuits import Circuits
 from swarmnode.network.doors import Doors
 from swarmnode.network.libp2p_circuits import HOP_PROTOCOL, STOP_PROTOCOL
 from swarmnode.network.libp2p_host import GuardedHost
-from swarmnode.network.libp2p_streams import is_relayed, read_message, write_message
+from swarmnode.network.libp2p_streams import Reader, is_relayed, read_message, write_message
 from swarmnode.network.light_libp2p import CircuitMessages, PeerID, trio
 
 ASK_SECONDS: Final = 10.0
 LOOK_SECONDS: Final = 1.0
-CHUNK_BYTES: Final = 64 * 1024
+WAIT_SECONDS: Final = 0.1
+"""Of bytes whose sender has used up its allowance."""
 
 _HOP: Final = CircuitMessages.HopMessage
 
@@ -31,9 +32,9 @@ class Relay:
 
     def __init__(self, guarded: GuardedHost, doors: Doors) -> None:
         self._guarded = guarded
-        self._begun = doors.circuits
+        self._doors = doors
+        self._counts = doors.relayed
         self.circuits: Final = Circuits(doors.whereabouts.prefix_of)
-        self.carried_bytes = 0
         guarded.host.set_stream_handler(HOP_PROTOCOL, self._asked)
 
     async def run(self) -> None:
@@ -61,8 +62,10 @@ class Relay:
     async def _reserve(self, stream: Any, asker: str) -> None:
         """A place for the asker itself, whoever the message names."""
         if not self.circuits.reserve(asker, trio.current_time()):
+            self._counts["places_refused"] += 1
             await self._say(stream, CircuitMessages.RESERVATION_REFUSED)
             return
+        self._counts["places"] += 1
         reservation = CircuitMessages.Reservation(
             expire=int(time.time() + circuits.PLACE_SECONDS),
             addrs=[address.to_bytes() for address in self._guarded.host.get_addrs()],
@@ -73,21 +76,25 @@ class Relay:
         target = PeerID(target_bytes)
         there = self._guarded.swarm.get_connections(target)
         if not self.circuits.has_place(str(target), trio.current_time()) or not there:
+            self._counts["circuits_refused"] += 1
             await self._say(stream, CircuitMessages.NO_RESERVATION)
             return
-        allowed = self._begun.spend(asker, 1.0)
+        allowed = self._doors.circuits.spend(asker, 1.0)
         circuit = self.circuits.begin(asker, str(target)) if allowed else None
         if circuit is None:
+            self._counts["circuits_refused"] += 1
             await self._say(stream, CircuitMessages.RESOURCE_LIMIT_EXCEEDED)
             return
         onward: Any = None
         try:
-            with trio.move_on_after(ASK_SECONDS):
+            with trio.move_on_after(ASK_SECONDS), contextlib.suppress(Exception):
                 onward = await self._stopped(target, stream.muxed_conn.peer_id)
             if onward is None:
+                self._counts["circuits_failed"] += 1
                 await self._say(stream, CircuitMessages.CONNECTION_FAILED)
                 return
             await write_message(stream, _answer(CircuitMessages.OK))
+            self._counts["circuits"] += 1
             await self._carry(stream, onward)
         finally:
             self.circuits.end(circuit)
@@ -96,23 +103,24 @@ class Relay:
                     await end.reset()
 
     async def _stopped(self, target: Any, asker: Any) -> Any:
-        """A stream to the target that it has taken, None where it would not."""
+        """A stream to the target that it has taken, None where it would not.
+
+        Raises what py-libp2p does."""
         stream = await self._guarded.host.new_stream(target, [STOP_PROTOCOL])
         message = CircuitMessages.StopMessage(
             type=CircuitMessages.StopMessage.CONNECT, limit=_limit()
         )
         message.peer.id = asker.to_bytes()
+        taken = False
         try:
             await write_message(stream, message)
             answer = await read_message(stream, CircuitMessages.StopMessage)
-            if answer.status == CircuitMessages.OK:
-                return stream
-        except BaseException:
-            with trio.move_on_after(1, shield=True), contextlib.suppress(Exception):
-                await stream.reset()
-            raise
-        await stream.reset()
-        return None
+            taken = answer.status == CircuitMessages.OK
+        finally:
+            if not taken:
+                with trio.move_on_after(1, shield=True), contextlib.suppress(Exception):
+                    await stream.reset()
+        return stream if taken else None
 
     async def _carry(self, one: Any, other: Any) -> None:
         """Bytes both ways, until either has ended or has had its share."""
@@ -122,11 +130,15 @@ class Relay:
                     nursery.start_soon(self._pass_on, source, sink, nursery.cancel_scope)
 
     async def _pass_on(self, source: Any, sink: Any, scope: Any) -> None:
-        left = circuits.CIRCUIT_BYTES_MAX
+        """What an end sends; beyond its allowance it is read, and so may send, more slowly."""
+        left, sender = circuits.CIRCUIT_BYTES_MAX, str(source.muxed_conn.peer_id)
+        reader = Reader(source)
         with contextlib.suppress(Exception):  # an end of a stream is one of py-libp2p's errors
-            while left > 0 and (data := await source.read(min(CHUNK_BYTES, left))):
+            while left > 0 and (data := (await reader.read())[:left]):
                 left -= len(data)
-                self.carried_bytes += len(data)
+                while not self._doors.carried.spend(sender, len(data)):
+                    await trio.sleep(WAIT_SECONDS)
+                self._counts["bytes"] += len(data)
                 await sink.write(data)
         scope.cancel()
 

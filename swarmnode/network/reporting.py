@@ -50,6 +50,7 @@ def health_of(member: Membership, clock: Clock) -> dict[str, Any]:
         "announcements": dict(member.known.counts),
         "served": dict(member.serving.counts),
         "turned_away": dict(member.doors.counts),
+        "relayed": dict(member.doors.relayed),
         "looks": dict(member.rendezvous.counts),
         "gossip": dict(member.gossip.counts) | {"listening": int(member.gossip.listening)},
         "unopened": dict(member.sealing.counts) if member.sealing else {},

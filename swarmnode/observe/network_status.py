@@ -54,6 +54,9 @@ class NetworkStatus(Part):
     """How others get to us."""
     relays: tuple[str, ...] = ()
     """Ids of the peers that pass others' connections on to us."""
+    relayed: Mapping[str, int] = Field(default_factory=dict)
+    """What this node did as a relay on py-libp2p, since the start: places and circuits, given,
+    refused and failed, and bytes carried between others."""
     asked_for: tuple[str, ...] = ()
     """Of the settings `public` and `relay` those that are on."""
     peers: int = 0

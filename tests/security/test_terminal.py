@@ -41,7 +41,7 @@ def poisoned(value: Any, field: str = "") -> Any:
     match value:
         case str() if field not in CHOSEN:
             return value + HOSTILE
-        case dict() if field in ("dropped", "by_task", "unopened"):
+        case dict() if field in ("dropped", "by_task", "unopened", "relayed"):
             return {name + HOSTILE: poisoned(each) for name, each in value.items()}
         case dict():
             return {name: poisoned(each, name) for name, each in value.items()}

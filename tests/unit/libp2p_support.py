@@ -86,9 +86,12 @@ class Stranger:
 
     async def connect(self, address: str) -> None:
         """Dial a peer."""
+        await self.guest.call(self.dial, address)
+
+    async def dial(self, address: str) -> None:
+        """The same, under trio."""
         place, _, peer_id = address.rpartition("/p2p/")
-        known = PeerInfo(PeerID.from_base58(peer_id), [Multiaddr(place)])
-        await self.guest.call(self.host.connect, known)
+        await self.host.connect(PeerInfo(PeerID.from_base58(peer_id), [Multiaddr(place)]))
 
     async def on_stream(
         self, peer_id: str, protocol: str, say: Callable[[Any], Awaitable[Any]]

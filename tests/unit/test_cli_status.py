@@ -88,6 +88,17 @@ def test_status_of_a_private_swarm_says_so_and_who_connected_has_no_key(
     assert "6 peers (2 without the key of this swarm)" in shown
 
 
+def test_status_of_a_relay_says_what_it_carried_and_refused(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    relayed = {"places": 1, "circuits": 3, "bytes": 2_000_000, "circuits_refused": 4}
+    network = DOCUMENT.network.model_copy(update={"relayed": relayed})
+    with node(home, status=DOCUMENT.model_copy(update={"network": network}).as_json()):
+        assert run(monkeypatch, "status") == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "relaying 1 place given, 3 circuits of 1.9 MiB carried, 4 refused, 0 failed" in shown
+
+
 def test_status_as_json_is_the_document(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -310,6 +310,7 @@ def test_circuits_are_few_for_a_peer_a_prefix_and_in_all() -> None:
         ([("a", f"t{number}") for number in numbers], circuits.CIRCUITS_OF_PEER_MAX),
         ([(f"s{number}", "t") for number in numbers], circuits.CIRCUITS_OF_PEER_MAX),
         ([(f"c{n}", f"t{n}") for n in numbers], circuits.CIRCUITS_OF_PREFIX_MAX),
+        ([(f"c{n}", "t") for n in numbers], circuits.CIRCUITS_OF_PREFIX_TO_PEER_MAX),
         ([(f"s{number}", f"t{number}") for number in numbers], circuits.CIRCUITS_MAX),
     ):
         kept = Circuits(prefix)

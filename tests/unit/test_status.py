@@ -145,6 +145,7 @@ def test_what_the_transport_says_becomes_the_networks_part_and_facts() -> None:
         "last_acknowledgement_seconds": None, "swarm_size": 1.4, "looks": {"full": 3},
         "clock_offset_seconds": 0.5,
         "strangers": 2, "unopened": {"/swarmnode/fetch/1/request/seal": 7},
+        "relayed": {"places": 2, "bytes": 9},
         "next_attempt_seconds": 5.0, "bytes_in": 10, "bytes_out": 20, "error": "",
         "bootstrap": [{"address": "/ip4/10.0.0.1/tcp/1", "connected": False, "failures": 2}],
     }  # fmt: skip
@@ -152,6 +153,7 @@ def test_what_the_transport_says_becomes_the_networks_part_and_facts() -> None:
     assert (network.state, network.state_seconds, network.bytes_out) == ("alone", 42.0, 20)
     assert network.bootstrap[0].failures == 2
     assert (network.strangers, sum(network.unopened.values())) == (2, 7)
+    assert network.relayed["places"] == 2
     facts = network.told_in(Facts(round_seconds=9.0))
     assert facts == replace(
         Facts(round_seconds=9.0), network_state="alone", network_state_seconds=42.0, peers=0,

@@ -1,0 +1,107 @@
+"""A relay on py-libp2p under a flood: those whom it carries don't notice, and it is bounded.
+
+The relay is a network process of its own, and so are the attackers (tests/real/relay_flooding.py):
+they ask for places and circuits, some to a peer that is carried, and one pair sends what it can.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+
+from swarmnode.clock import SystemClock
+from swarmnode.network.doors import MIB, Limits
+from swarmnode.network.remote import NetworkOrder, RemoteTransport
+from tests.unit.libp2p_support import guest, order, peers, run, until
+from tests.unit.network_made import RULES_BYTES, SWARM, private_key
+
+SECONDS = float(os.environ.get("SWARMNODE_TEST_RELAY_FLOOD", "6"))
+PER_SECOND = 500
+EVERY_SECONDS = 0.2
+PROTOCOL = "/swarmnode/echo/1"
+BUNDLE_BYTES = 21_000
+MORE_BYTES = 50 * MIB
+LATE_SECONDS = 2.0
+CARRIED = Limits().carried.each
+
+
+async def echo(_peer_id: str, request: bytes) -> bytes:
+    return request
+
+
+def relaying(folder: Path) -> RemoteTransport:
+    """Loopback's peers are prefixes of their own, as peers of the internet are."""
+    folder.mkdir()
+    ordered = NetworkOrder(private_key(1), SWARM, RULES_BYTES, str(folder))
+    ordered = replace(
+        ordered,
+        listen=("/ip4/127.0.0.1/tcp/0",),
+        transport="libp2p",
+        relay=True,
+        exempt_networks=("127.0.0.0/8",),
+    )
+    return RemoteTransport(ordered, SystemClock(), on_saved_peers=lambda _: None)
+
+
+async def flooded(address: str, target: str) -> asyncio.subprocess.Process:
+    """The attackers, once they have begun."""
+    arguments = ("-m", "tests.real.relay_flooding", address, target, str(SECONDS))
+    attackers = await asyncio.create_subprocess_exec(
+        sys.executable, *arguments, str(PER_SECOND), stdout=subprocess.PIPE
+    )
+    assert attackers.stdout is not None
+    assert await attackers.stdout.readline() == b"ready\n"
+    return attackers
+
+
+def test_what_a_relay_carries_arrives_while_strangers_flood_it(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        relay = relaying(tmp_path / "relay")
+        await relay.start()
+        assert await relay.begun() == ""
+        [address] = (await relay.health())["addresses"]
+        hidden = {"public": True, "unreached": lambda: True, "bootstrap": (address,)}
+        async with (
+            guest() as on,
+            peers(on, order(2, tmp_path, **hidden)) as (one,),
+            peers(on, order(3, tmp_path, **hidden)) as (two,),
+        ):
+            await until(lambda: "p2p-circuit" in str(one.addresses))
+            one.serve(PROTOCOL, echo, BUNDLE_BYTES)
+            assert await two.connect(next(each for each in one.addresses if "circuit" in each))
+            process = psutil.Process(relay.process_id)
+            before, most, took = process.memory_info().rss, 0, list[float]()
+            attackers = await flooded(address, one.peer_id)
+            begun = time.monotonic()
+            while time.monotonic() - begun < SECONDS:
+                asked = time.monotonic()
+                bundle = os.urandom(BUNDLE_BYTES)
+                assert await two.call(one.peer_id, PROTOCOL, bundle, BUNDLE_BYTES, 10) == bundle
+                took.append(time.monotonic() - asked)
+                most = max(most, process.memory_info().rss)
+                await asyncio.sleep(EVERY_SECONDS)
+            said, _ = await attackers.communicate()
+            told, health = json.loads(said), await relay.health()
+        await relay.close()
+        relayed = health["relayed"]
+        slowest = sorted(took)[int(len(took) * 0.99)]
+        print(f"{told}; {relayed}; {health['turned_away']}")
+        print(f"{len(took)} bundles, p99 {slowest:.2f} s; {(most - before) / MIB:.0f} MiB")
+        assert slowest < LATE_SECONDS
+        assert most - before < MORE_BYTES
+        assert (health["restarts"], health["error"]) == (0, "")
+        assert told["answers"].get("RESOURCE_LIMIT_EXCEEDED", 0) > 0
+        assert told["answers"].get("NO_RESERVATION", 0) > 0
+        assert relayed["circuits_refused"] > 0
+        allowed = CARRIED.burst + CARRIED.per_second * (SECONDS + 2)
+        assert MIB < told["bytes"] < 1.1 * allowed, "one sender's share, and no more"
+
+    run(scenario)
