@@ -20,11 +20,12 @@ from swarmnode.network.libp2p_autonat import AutoNat
 from swarmnode.network.libp2p_circuits import CircuitsOfOurs
 from swarmnode.network.libp2p_gossip import Gossiping
 from swarmnode.network.libp2p_host import GuardedHost
+from swarmnode.network.libp2p_punching import Punching
 from swarmnode.network.libp2p_relay import Relay
 from swarmnode.network.libp2p_requests import Requests
 from swarmnode.network.libp2p_streams import address_of, expanded, parsed
 from swarmnode.network.light_libp2p import PeerID, PeerInfo, trio
-from swarmnode.network.peer import Handler, Heard
+from swarmnode.network.peer import Handler, Heard, peer_id_in
 from swarmnode.network.peer_order import PeerOrder
 from swarmnode.network.ports import PortsHeld, StartFailed, hold_ports
 from swarmnode.network.trio_guest import Guest
@@ -52,6 +53,7 @@ class Libp2pPeer:
         self._requests: Requests
         self._gossiping: Gossiping
         self._circuits: CircuitsOfOurs | None = None
+        self._punching: Punching | None = None
 
     @classmethod
     async def start(cls, order: PeerOrder) -> Libp2pPeer:
@@ -229,9 +231,9 @@ class Libp2pPeer:
             begun.set_result(None)
             await trio.sleep_forever()
 
-    def _services(self, order: PeerOrder) -> Sequence[CircuitsOfOurs | Relay]:
+    def _services(self, order: PeerOrder) -> Sequence[CircuitsOfOurs | Punching | Relay]:
         """What was asked for beside the rest, to be run."""
-        found: list[CircuitsOfOurs | Relay] = []
+        found: list[CircuitsOfOurs | Punching | Relay] = []
         if order.doors is not None and (order.public or order.relay):
             AutoNat(self._guest, self._guarded, order.doors.tries)
         if order.doors is not None and order.relay:
@@ -240,6 +242,10 @@ class Libp2pPeer:
             relays, unreached = order.bootstrap, order.unreached
             self._circuits = CircuitsOfOurs(self._guarded, relays, unreached, self._dial)
             found.append(self._circuits)
+            if order.doors is not None:
+                ids = [PeerID.from_base58(peer_id_in(each)) for each in relays]
+                self._punching = Punching(self._guarded, ids, order.doors.tries)
+                found.append(self._punching)
         return found
 
     def _over(self, living: asyncio.Task[Any]) -> None:
@@ -258,7 +264,10 @@ class Libp2pPeer:
         swarm.unblock_peer(peer)  # else it would not be dialled for a minute after a failure
         swarm.peerstore.clear_addrs(peer)
         swarm.peerstore.add_addrs(peer, [there], ADDRESS_SECONDS)
-        await self._guarded.host.connect(PeerInfo(peer, [there]))
+        if self._punching is not None and self._punching.is_relay(peer):
+            await self._punching.dial_relay(peer, there)
+        else:
+            await self._guarded.host.connect(PeerInfo(peer, [there]))
 
 
 def _first(error: BaseException) -> BaseException:

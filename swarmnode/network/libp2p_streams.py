@@ -92,7 +92,7 @@ async def write_message(stream: Any, message: Any) -> None:
     await stream.write(length_prefixed(message.SerializeToString()))
 
 
-async def read_message(stream: Any, kind: Any) -> Any:
+async def read_message(stream: Any, kind: Any, limit: int = MESSAGE_BYTES_MAX) -> Any:
     """A protobuf message after its length, under trio. Raises ValueError for what is none."""
     length = shift = 0
     more = True
@@ -100,8 +100,8 @@ async def read_message(stream: Any, kind: Any) -> Any:
         [byte] = await read_exactly(stream, 1)
         length |= (byte & 0x7F) << shift
         shift, more = shift + 7, byte >= 0x80
-        if length > MESSAGE_BYTES_MAX or shift > 14:
-            raise ValueError(f"a message of more than {MESSAGE_BYTES_MAX} bytes")
+        if length > limit or shift > 14:
+            raise ValueError(f"a message of more than {limit} bytes")
     message = kind()
     message.ParseFromString(await read_exactly(stream, length))
     return message

@@ -20,6 +20,7 @@ from libp2p.crypto.ed25519 import create_new_key_pair as _create_new_key_pair
 from libp2p.crypto.x25519 import create_new_key_pair as _create_new_x25519_key_pair
 from libp2p.host.autonat.pb import autonat_pb2 as _autonat
 from libp2p.host.basic_host import BasicHost as _BasicHost
+from libp2p.identity.identify.pb import identify_pb2 as _identify
 from libp2p.io.trio import TrioTCPStream as _TrioTCPStream
 from libp2p.network.auto_connector import AutoConnector as _AutoConnector
 from libp2p.network.config import ConnectionConfig as _ConnectionConfig
@@ -31,6 +32,7 @@ from libp2p.peer.peerinfo import PeerInfo as _PeerInfo
 from libp2p.peer.peerstore import PeerStore as _PeerStore
 from libp2p.pubsub.pb import rpc_pb2 as _rpc
 from libp2p.relay.circuit_v2.pb import circuit_pb2 as _circuit
+from libp2p.relay.circuit_v2.pb import dcutr_pb2 as _dcutr
 from libp2p.security.noise.transport import PROTOCOL_ID as _NOISE
 from libp2p.security.noise.transport import Transport as _NoiseTransport
 from libp2p.stream_muxer.yamux.yamux import PROTOCOL_ID as _YAMUX
@@ -51,6 +53,8 @@ Swarm: Any = _Swarm
 GossipMessages: Any = _rpc
 CircuitMessages: Any = _circuit
 AutoNatMessages: Any = _autonat
+IdentifyMessage: Any = _identify.Identify
+PunchMessage: Any = _dcutr.HolePunch
 RELAYED_CONNECTION: Any = _ConnectionType.RELAYED
 background_service: Any = _background_trio_service
 length_prefixed: Any = _encode_varint_prefixed

@@ -63,6 +63,8 @@ def arguments(order: PeerOrder, identity: Path, control: Path) -> list[str]:
 
     Bootstrap peers are not among them: p2pd ends at once where all of them are down.
     """
+    # Each of these two without the other is refused by p2pd.
+    trusted_relays = order.bootstrap if order.public and not order.relay else ()
     flags: dict[str, object] = {
         "id": identity,
         "listen": f"/unix{control}",
@@ -79,8 +81,7 @@ def arguments(order: PeerOrder, identity: Path, control: Path) -> list[str]:
         "relayTimeLimit": "30m",
         "relayMaxCircuits": 16,
         "relayMaxReservations": 128,
-        # Without a relay to trust p2pd refuses to start with it.
-        "autoRelay": int(order.public and not order.relay and bool(order.bootstrap)),
+        "autoRelay": int(bool(trusted_relays)),
         "connManager": 1,
         "connLo": 96,
         "connHi": 160,
@@ -96,8 +97,8 @@ def arguments(order: PeerOrder, identity: Path, control: Path) -> list[str]:
     }
     if order.announce_addresses:
         flags["announceAddrs"] = ",".join(order.announce_addresses)
-    if order.public and order.bootstrap:
-        flags["trustedRelays"] = ",".join(order.bootstrap)
+    if trusted_relays:
+        flags["trustedRelays"] = ",".join(trusted_relays)
     if order.relay:
         flags["forceReachabilityPublic"] = 1
     return [f"-{name}={value}" for name, value in flags.items()]

@@ -85,6 +85,38 @@ def behind_router(router: str, name: str) -> Iterator[str]:
                 slirp.kill()
 
 
+@contextmanager
+def behind_linux_router(router: str, name: str) -> Iterator[str]:
+    """A namespace behind the kernel's own address translation, as in most routers at home.
+
+    One port inside has one port outside, whoever is dialled, and nobody gets in who was not
+    dialled: what hole punching needs, unlike slirp4netns. Skips without nft, or where the kernel
+    has none of it.
+    """
+    if shutil.which("nft") is None:
+        pytest.skip("the kernel's address translation needs nft (docs/contributing.md)")
+    with namespace(name):
+        ip(f"-n {router} link add inside type veth peer name eth0 netns {name}")
+        ip(f"-n {router} addr add 192.168.0.1/24 dev inside")
+        ip(f"-n {router} link set inside up")
+        ip(f"-n {name} link set eth0 up")
+        ip(f"-n {name} addr add 192.168.0.2/24 dev eth0")
+        ip(f"-n {name} route add default via 192.168.0.1")
+        rules = """
+            table ip router {
+              chain out { type nat hook postrouting priority 100; oifname "eth0" masquerade; }
+              chain in { type filter hook input priority 0; iifname "eth0" ct state new drop; }
+            }"""
+        inside = ["ip", "netns", "exec", router]
+        subprocess.run([*inside, "sysctl", "-qw", "net.ipv4.ip_forward=1"], check=True)
+        made = subprocess.run(
+            [*inside, "nft", "-f", "-"], input=rules, capture_output=True, text=True
+        )
+        if made.returncode:
+            pytest.skip(f"no address translation by this kernel: {made.stderr.strip()}")
+        yield name
+
+
 def python_in(name: str, folder: Path) -> Path:
     """A Python in a namespace, as on another machine."""
     elsewhere = python_elsewhere(folder / f"in-{name}")

@@ -98,8 +98,6 @@ def test_what_a_relay_carries_arrives_while_strangers_flood_it(tmp_path: Path) -
         assert slowest < LATE_SECONDS
         assert most - before < MORE_BYTES
         assert (health["restarts"], health["error"]) == (0, "")
-        assert told["answers"].get("RESOURCE_LIMIT_EXCEEDED", 0) > 0
-        assert told["answers"].get("NO_RESERVATION", 0) > 0
         assert relayed["circuits_refused"] > 0
         allowed = CARRIED.burst + CARRIED.per_second * (SECONDS + 2)
         assert MIB < told["bytes"] < 1.1 * allowed, "one sender's share, and no more"

@@ -6,7 +6,7 @@ import asyncio
 import importlib.util
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from swarmnode.network.whereabouts import Whereabouts
 from swarmnode.prefixes import networks
 from tests.unit.network_made import SWARM, private_key
 
-__all__ = ["Libp2pPeer", "guest", "order", "peers", "run", "stranger", "until"]
+__all__ = ["Libp2pPeer", "behind", "guest", "order", "peers", "run", "stranger", "until"]
 
 LOOPBACK = networks(["127.0.0.0/8"])
 
@@ -66,6 +66,34 @@ async def peers(on: Guest, *orders: PeerOrder) -> AsyncIterator[list[Libp2pPeer]
         yield started
     finally:
         await asyncio.gather(*(peer.close() for peer in started))
+
+
+@dataclass
+class Behind:
+    """A relay, and two peers that nobody can dial, as they believe, each with a place there."""
+
+    on: Any
+    relay: Libp2pPeer
+    one: Libp2pPeer
+    two: Libp2pPeer
+
+    @property
+    def circuit(self) -> str:
+        """The address of `one` by way of the relay."""
+        return next(each for each in self.one.addresses if "p2p-circuit" in each)
+
+
+@asynccontextmanager
+async def behind(folder: Path) -> AsyncIterator[Behind]:
+    hidden = {"public": True, "unreached": lambda: True}
+    orders = [
+        order(1, folder, relay=True),
+        order(2, folder, **hidden),
+        order(3, folder, **hidden),
+    ]
+    async with guest() as on, peers(on, *orders) as (relay, one, two):
+        await until(lambda: all("p2p-circuit" in str(each.addresses) for each in (one, two)))
+        yield Behind(on, relay, one, two)
 
 
 class Stranger:

@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +22,16 @@ from swarmnode.network.light_libp2p import (
     PeerID,
 )
 from swarmnode.network.peer import PeerUnreachable
-from tests.unit.libp2p_support import Libp2pPeer, guest, order, peers, run, stranger, until
+from tests.unit.libp2p_support import (
+    Libp2pPeer,
+    behind,
+    guest,
+    order,
+    peers,
+    run,
+    stranger,
+    until,
+)
 from tests.unit.network_members import peer_id
 
 PROTOCOL = "/swarmnode/echo/1"
@@ -34,34 +40,6 @@ HOP = CircuitMessages.HopMessage
 
 async def echo(_peer_id: str, request: bytes) -> bytes:
     return request
-
-
-@dataclass
-class Behind:
-    """A relay, and two peers that nobody can dial, as they believe, each with a place there."""
-
-    on: Any
-    relay: Libp2pPeer
-    one: Libp2pPeer
-    two: Libp2pPeer
-
-    @property
-    def circuit(self) -> str:
-        """The address of `one` by way of the relay."""
-        return next(each for each in self.one.addresses if "p2p-circuit" in each)
-
-
-@asynccontextmanager
-async def behind(folder: Path) -> AsyncIterator[Behind]:
-    hidden = {"public": True, "unreached": lambda: True}
-    orders = [
-        order(1, folder, relay=True),
-        order(2, folder, **hidden),
-        order(3, folder, **hidden),
-    ]
-    async with guest() as on, peers(on, *orders) as (relay, one, two):
-        await until(lambda: all("p2p-circuit" in str(each.addresses) for each in (one, two)))
-        yield Behind(on, relay, one, two)
 
 
 async def addresses_at(peer: Libp2pPeer, other: Libp2pPeer) -> list[str]:

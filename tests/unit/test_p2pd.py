@@ -21,6 +21,7 @@ from swarmnode.network.p2pd import NICENESS, PROBE_SECONDS, arguments
 from swarmnode.network.p2pd_files import socket_folder, sweep
 from swarmnode.network.ports import StartFailed, hold_ports
 from tests.unit.dht_support import order, peers, run
+from tests.unit.network_members import peer_id
 
 
 def names(folder: Path) -> set[str]:
@@ -218,6 +219,16 @@ def test_p2pd_opens_only_what_was_asked_for(
     assert off - on == {name for name in off if flags[name] == "0"}
     assert flags["hostAddrs"] == "/ip4/127.0.0.1/tcp/0"
     assert "bootstrapPeers" not in flags
+
+
+def test_a_public_relay_that_knows_others_starts(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        known = (f"/ip4/127.0.0.1/tcp/9/p2p/{peer_id(9)}",)
+        both = order(1, tmp_path, public=True, relay=True, bootstrap=known)
+        async with peers(both) as (peer,):
+            assert peer.addresses
+
+    run(scenario)
 
 
 def test_by_default_p2pd_listens_on_this_machine_alone(tmp_path: Path) -> None:
