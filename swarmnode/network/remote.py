@@ -299,6 +299,8 @@ class RemoteTransport:
     async def _farewell(self, channel: Channel) -> None:
         if self._channel is channel:
             self._on_saved_peers(self._next_order.saved_peers)
+            # Whatever is asked while it leaves it would refuse, and log as a failure.
+            self._channel, self._why_down = None, "the node is stopping"
         await channel.call("stop", {}, self._patience.stop)
 
 

@@ -45,6 +45,7 @@ class Network:
     def __init__(self) -> None:
         self._said = Path(os.devnull)
         self._left = asyncio.Event()
+        self._stop_seconds = 0.0
 
     def say(self, *words: object) -> None:
         with self._said.open("a") as said:
@@ -58,6 +59,8 @@ class Network:
                 raise OSError("port 4001 is taken\nby process 7")
             case b"no shape":
                 return {}
+            case b"slow to stop":
+                self._stop_seconds = 0.5
             case b"with a child":
                 self.say("child", sleeping_child())
         address = f"/ip4/127.0.0.1/tcp/{PORT}/p2p/ourselves"
@@ -90,6 +93,7 @@ class Network:
         return [f"prefix of {peer}" for peer in payload["peers"]]
 
     async def holders(self, _payload: object) -> list[str]:
+        self.say("holders")
         return ["a holder"]
 
     async def saved_peers(self, _payload: object) -> list[str]:
@@ -108,6 +112,8 @@ class Network:
 
     async def stop(self, _payload: object) -> None:
         self.say("stop")
+        await asyncio.sleep(self._stop_seconds)
+        self.say("stopped")
         self._left.set()
 
     async def run(self, arguments: list[str]) -> None:

@@ -251,6 +251,17 @@ def test_a_process_whose_answers_have_no_shape_is_ended_and_tried_again(tmp_path
     run(scenario())
 
 
+def test_a_process_that_is_leaving_is_asked_nothing_more(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with scene(tmp_path, b"slow to stop") as here:
+            await here.transport.begun()
+            await until(lambda: len(here.said("holders")) > 1)
+        words = [json.loads(line)[0] for line in (tmp_path / "said").read_text().splitlines()]
+        assert words[words.index("stop") :] == ["stop", "stopped"]
+
+    run(scenario())
+
+
 def test_closing_ends_a_process_that_hangs(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with scene(tmp_path) as here:
