@@ -78,7 +78,7 @@ class Place:
         pip = self.folder / "pip.conf"
         pip.write_text(pip_settings())
         mounts = [f"--volume={pip}:/etc/pip.conf:ro"]
-        mounts += [f"--volume={path}:{path}:ro" for path in pip_paths()]
+        mounts += [f"--volume={here}:{there}:ro" for there, here in pip_paths().items()]
         arguments: list[str | Path] = ["bud", "--format", "docker", "--network", "host"]
         arguments += ["--pull=never", "--no-cache", "-f", ROOT / "docker" / "Dockerfile"]
         arguments += ["--ignorefile", ROOT / "docker" / "Dockerfile.dockerignore"]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 PIP: Final = {"cert": "PIP_CERT", "find-links": "PIP_FIND_LINKS"}
 """What pip is told here, by the variable that tells it."""
+TOLD: Final = "/opt/told"
 
 
 def run(*command: str | Path, environment: Mapping[str, str] | None = None) -> str:
@@ -40,13 +41,13 @@ def make_debian(base: Path) -> None:
 
 def pip_settings() -> str:
     """A pip.conf that says what pip is told here."""
-    lines = [f"{name} = {path}" for name, path in _pip_told().items()]
+    lines = [f"{name} = {TOLD}/{name}" for name in _pip_told()]
     return "\n".join(["[global]", *lines, ""])
 
 
-def pip_paths() -> Sequence[str]:
-    """Paths of this machine that `pip_settings` names."""
-    return list(_pip_told().values())
+def pip_paths() -> Mapping[str, str]:
+    """Paths of this machine by where `pip_settings` names them: not where Debian writes its own."""
+    return {f"{TOLD}/{name}": path for name, path in _pip_told().items()}
 
 
 def _pip_told() -> Mapping[str, str]:

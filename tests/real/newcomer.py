@@ -98,9 +98,7 @@ class Machine:
             process.wait(60)
 
     def _words(self, user: str, folder: str) -> list[str]:
-        # Root's packages write where the newcomer's pip is told to read.
-        paths = pip_paths() if user != "root" else ()
-        mounts = [f"--bind-ro={path}" for path in paths]
+        mounts = [f"--bind-ro={here}:{there}" for there, here in pip_paths().items()]
         return [
             *("systemd-nspawn", "-q", "--register=no", "--keep-unit", "--pipe"),
             *("-D", str(self._root), f"--bind-ro={self._source}:{SOURCE}", *mounts),
