@@ -23,7 +23,7 @@ SUITABLE := import sys, venv, ensurepip, sysconfig, pathlib; \
 # A worker is one thread: several each would wait for one another on the same cores.
 TEST_WORKERS ?= 2
 # For each of the eight things that are fuzzed; 0 leaves it out.
-FUZZ_SECONDS ?= 20
+FUZZ_SECONDS ?= 12
 BENCH_tasks := task_attack
 BENCH_dpo := dpo_baseline
 

@@ -23,7 +23,7 @@ from swarmnode.network.remote import NetworkOrder, RemoteTransport
 from tests.unit.libp2p_support import guest, order, peers, run, until
 from tests.unit.network_made import RULES_BYTES, SWARM, private_key
 
-SECONDS = float(os.environ.get("SWARMNODE_TEST_RELAY_FLOOD", "6"))
+SECONDS = float(os.environ.get("SWARMNODE_TEST_RELAY_FLOOD", "4"))
 PER_SECOND = 500
 EVERY_SECONDS = 0.2
 PROTOCOL = "/swarmnode/echo/1"
