@@ -8,7 +8,6 @@ in for either. Runs under trio. py-libp2p's own client is not used: decision 003
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import Any, Final
 
 from swarmnode.network.addresses import RELAYED
 from swarmnode.network.libp2p_host import GuardedHost
-from swarmnode.network.libp2p_streams import address_of, read_message, write_message
+from swarmnode.network.libp2p_streams import address_of, give_up, read_message, write_message
 from swarmnode.network.light_libp2p import (
     READ_AHEAD_BYTES,
     RELAYED_CONNECTION,
@@ -163,8 +162,7 @@ class CircuitsOfOurs:
                 if answer.status != CircuitMessages.OK:
                     raise NoCircuit(CircuitMessages.Status.Name(answer.status))
             except BaseException:
-                with trio.move_on_after(1, shield=True), contextlib.suppress(Exception):
-                    await stream.reset()
+                await give_up(stream)
                 raise
         return stream, answer
 

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 from swarmnode.network.addresses import host_of, is_public, tcp_part
 from swarmnode.network.allowance import Allowance
 from swarmnode.network.libp2p_host import GuardedHost
-from swarmnode.network.libp2p_streams import is_relayed, read_message, write_message
+from swarmnode.network.libp2p_streams import give_up, is_relayed, read_message, write_message
 from swarmnode.network.light_libp2p import (
     IdentifyMessage,
     Multiaddr,
@@ -76,8 +76,8 @@ class Punching:
                 brought = [each for each in relayed if not each.muxed_conn.is_initiator]
                 if len(relayed) < len(connections):
                     await self._settle(relayed)
-                elif brought and self._attempts.get(brought[0], 0) < ATTEMPTS:
-                    self._attempts[brought[0]] = self._attempts.get(brought[0], 0) + 1
+                elif brought and (attempts := self._attempts.get(brought[0], 0)) < ATTEMPTS:
+                    self._attempts[brought[0]] = attempts + 1
                     with contextlib.suppress(Exception):  # py-libp2p raises what it likes
                         await self._lead(peer)
 
@@ -137,8 +137,7 @@ class Punching:
         try:
             said = await read_message(stream, IdentifyMessage, IDENTIFY_BYTES_MAX)
         finally:
-            with trio.move_on_after(1, shield=True), contextlib.suppress(Exception):
-                await stream.reset()
+            await give_up(stream)
         return str(Multiaddr(said.observed_addr))
 
     async def _dial_all(self, peer: Any, places: Sequence[Any], *, client: bool) -> None:

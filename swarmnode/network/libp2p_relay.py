@@ -16,7 +16,13 @@ from swarmnode.network.circuits import Circuits
 from swarmnode.network.doors import Doors
 from swarmnode.network.libp2p_circuits import HOP_PROTOCOL, STOP_PROTOCOL
 from swarmnode.network.libp2p_host import GuardedHost
-from swarmnode.network.libp2p_streams import Reader, is_relayed, read_message, write_message
+from swarmnode.network.libp2p_streams import (
+    Reader,
+    give_up,
+    is_relayed,
+    read_message,
+    write_message,
+)
 from swarmnode.network.light_libp2p import CircuitMessages, PeerID, trio
 
 ASK_SECONDS: Final = 10.0
@@ -99,8 +105,7 @@ class Relay:
         finally:
             self.circuits.end(circuit)
             for end in filter(None, (stream, onward)):
-                with trio.move_on_after(1, shield=True), contextlib.suppress(Exception):
-                    await end.reset()
+                await give_up(end)
 
     async def _stopped(self, target: Any, asker: Any) -> Any:
         """A stream to the target that it has taken, None where it would not.
@@ -118,8 +123,7 @@ class Relay:
             taken = answer.status == CircuitMessages.OK
         finally:
             if not taken:
-                with trio.move_on_after(1, shield=True), contextlib.suppress(Exception):
-                    await stream.reset()
+                await give_up(stream)
         return stream if taken else None
 
     async def _carry(self, one: Any, other: Any) -> None:

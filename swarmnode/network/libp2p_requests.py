@@ -15,13 +15,12 @@ from typing import Any, Final
 
 from swarmnode.network.incoming import ANSWER_SECONDS, REQUEST_SECONDS, STREAMS_MAX, Incoming
 from swarmnode.network.libp2p_host import GuardedHost
-from swarmnode.network.libp2p_streams import read_exactly, read_framed, write_framed
+from swarmnode.network.libp2p_streams import give_up, read_exactly, read_framed, write_framed
 from swarmnode.network.light_libp2p import PeerID, trio
 from swarmnode.network.peer import PING_BYTES, PING_PROTOCOL, Handler, PeerUnreachable
 from swarmnode.network.trio_guest import Guest
 
 PING_SECONDS: Final = 5.0
-RESET_SECONDS: Final = 1.0
 CLOSING_SECONDS: Final = 10.0
 """That an asker has to take the answer and close its half."""
 
@@ -94,8 +93,7 @@ class Requests:
                 answer = await exchange(stream)
                 await stream.close()
             except BaseException:
-                with trio.move_on_after(RESET_SECONDS, shield=True), contextlib.suppress(Exception):
-                    await stream.reset()
+                await give_up(stream)
                 raise
             return answer
 

@@ -5,6 +5,7 @@ Source: protocol/README.md, section 10.
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 from collections.abc import Sequence
 from typing import Any, Final
@@ -17,6 +18,7 @@ from swarmnode.network.light_libp2p import (
     Multiaddr,
     PeerID,
     length_prefixed,
+    trio,
 )
 from swarmnode.network.peer import peer_id_in
 
@@ -24,6 +26,7 @@ _LENGTH_BYTES: Final = 4
 _CHUNK_BYTES: Final = 64 * 1024
 MESSAGE_BYTES_MAX: Final = 4096
 """Of the messages about circuits."""
+RESET_SECONDS: Final = 1.0
 GRANT_BYTES: Final = 64 * 1024
 """A quarter of what yamux lets a peer say unread."""
 
@@ -105,6 +108,12 @@ async def read_message(stream: Any, kind: Any, limit: int = MESSAGE_BYTES_MAX) -
     message = kind()
     message.ParseFromString(await read_exactly(stream, length))
     return message
+
+
+async def give_up(stream: Any) -> None:
+    """Reset a stream under trio, also where we are being cancelled, within RESET_SECONDS."""
+    with trio.move_on_after(RESET_SECONDS, shield=True), contextlib.suppress(Exception):
+        await stream.reset()
 
 
 async def write_framed(stream: Any, message: bytes) -> None:

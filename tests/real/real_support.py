@@ -8,6 +8,7 @@ are those of the product on a quiet machine; `patience` stretches them by how bu
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import os
 import signal
 import socket
@@ -59,6 +60,12 @@ Value = TypeVar("Value")
 def quick_settings(*assignments: str) -> Settings:
     """Settings for tests; later assignments win."""
     return load_settings(assignments=[*QUICK, *assignments])
+
+
+def skip_without_libp2p(libraries: Sequence[str]) -> None:
+    """Skip what is to run on it where it is not installed; it is an extra."""
+    if "libp2p" in libraries and importlib.util.find_spec("libp2p") is None:
+        pytest.skip("the extra libp2p is not installed")
 
 
 def slowness() -> float:

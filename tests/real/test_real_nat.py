@@ -6,7 +6,6 @@ switch, at addresses of the internet: AutoNAT and relays take no others. Nothing
 
 from __future__ import annotations
 
-import importlib.util
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -25,6 +24,7 @@ from tests.real.real_support import (
     patience,
     peers_of,
     place,
+    skip_without_libp2p,
     until,
     wait_connected,
     wait_for_others,
@@ -104,8 +104,7 @@ def test_two_laptops_behind_routers_train_on_each_others_groups_through_a_bootst
 def test_two_laptops_behind_routers_are_connected_through_a_relay_where_they_ask_for_it(
     tmp_path: Path, libraries: tuple[str, str, str]
 ) -> None:
-    if LIBP2P in libraries and importlib.util.find_spec("libp2p") is None:
-        pytest.skip("the extra libp2p is not installed")
+    skip_without_libp2p(libraries)
     options = ("--public", "--listen", "/ip4/0.0.0.0/tcp/0")
     with (
         place(tmp_path) as here,

@@ -7,7 +7,6 @@ it there; so there are four relays.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from typing import Any
 import pytest
 
 from swarmnode.sim.real import RealNode
+from tests.real.gossip_nodes import Node
 from tests.real.namespaces import behind_linux_router, python_in, switched
 from tests.real.real_support import (
     assert_no_round_lost,
@@ -27,6 +27,7 @@ from tests.real.real_support import (
     patience,
     peers_of,
     place,
+    skip_without_libp2p,
     until,
     wait_connected,
 )
@@ -59,20 +60,18 @@ class Lone:
 
     def __init__(self, name: str, library: str, *arguments: object) -> None:
         module = ["-m", "tests.real.punching", library, *map(str, arguments)]
-        self.process = subprocess.Popen(
+        process = subprocess.Popen(
             ["ip", "netns", "exec", name, sys.executable, *module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
-        self.peer_id, [self.address, *_] = self._told()
+        self._node = Node(process)
+        self.peer_id, [self.address, *_] = json.loads(self._node.answer())
 
     def ask(self, line: str) -> Any:
         """What it answers."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{line}\n")
-        self.process.stdin.flush()
-        return self._told()
+        return json.loads(self._node.ask(line))
 
     def circuit(self) -> str:
         """Its address by way of a relay, "" for none."""
@@ -85,19 +84,10 @@ class Lone:
                 return str(address)
         return ""
 
-    def _told(self) -> Any:
-        assert self.process.stdout is not None
-        return json.loads(self.process.stdout.readline())
-
     def end(self) -> None:
         """At once."""
-        self.process.kill()
-        self.process.communicate()
-
-
-def needs(libraries: Sequence[str]) -> None:
-    if LIBP2P in libraries and importlib.util.find_spec("libp2p") is None:
-        pytest.skip("the extra libp2p is not installed")
+        with self._node.process as process:
+            process.kill()
 
 
 @pytest.mark.parametrize(
@@ -116,7 +106,7 @@ def needs(libraries: Sequence[str]) -> None:
 def test_two_whom_a_relay_connects_are_connected_without_it_soon_after(
     tmp_path: Path, libraries: tuple[str, str, str]
 ) -> None:
-    needs(libraries)
+    skip_without_libp2p(libraries)
     of_relays, *of_laptops = libraries
     with machines() as (outside, inside), ExitStack() as stack:
         relays = []
@@ -150,7 +140,7 @@ def address_of(node: RealNode, other: RealNode) -> str:
 
 
 def test_two_laptops_on_py_libp2p_stay_connected_when_their_relay_is_gone(tmp_path: Path) -> None:
-    needs([LIBP2P])
+    skip_without_libp2p([LIBP2P])
     with machines(1) as ([outside], inside), place(tmp_path) as here:
         on = ("--set", f"network.transport={LIBP2P}")
         listen = ("--listen", f"/ip4/{SERVERS[0]}/tcp/4001", "--set", "network.relay=true")

@@ -14,8 +14,10 @@ import pytest
 from swarmnode.doctor import exposure_of
 from swarmnode.network.incoming import REQUEST_SECONDS
 from tests.unit.libp2p_support import (
+    ECHO,
     Libp2pPeer,
     Stranger,
+    echo,
     guest,
     order,
     peers,
@@ -29,14 +31,9 @@ from swarmnode.network import libp2p_host, libp2p_requests
 from swarmnode.network.libp2p_gossip import RPC_BYTES_MAX, SUBSCRIPTIONS_MAX
 from swarmnode.network.light_libp2p import GossipMessages, PeerID, length_prefixed, trio
 
-ECHO = "/swarmnode/echo/1"
 MESH = "/meshsub/1.1.0"
 TOPIC = "a topic"
 MULTISTREAM = b"\x13/multistream/1.0.0\n"
-
-
-async def echo(_peer_id: str, request: bytes) -> bytes:
-    return request
 
 
 async def still_answers(victim: Libp2pPeer, honest: Libp2pPeer) -> bool:

@@ -9,88 +9,54 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
-import sys
 import time
-from dataclasses import replace
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import psutil
 
-from swarmnode.clock import SystemClock
 from swarmnode.network.doors import MIB, Limits
-from swarmnode.network.remote import NetworkOrder, RemoteTransport
-from tests.unit.libp2p_support import guest, order, peers, run, until
-from tests.unit.network_made import RULES_BYTES, SWARM, private_key
+from tests.security.flood_support import attacked, member
+from tests.unit.libp2p_support import ECHO, echo, guest, order, peers, run, until
 
 SECONDS = float(os.environ.get("SWARMNODE_TEST_RELAY_FLOOD", "4"))
 PER_SECOND = 500
 EVERY_SECONDS = 0.2
-PROTOCOL = "/swarmnode/echo/1"
 BUNDLE_BYTES = 21_000
 MORE_BYTES = 50 * MIB
 LATE_SECONDS = 2.0
 CARRIED = Limits().carried.each
 
 
-async def echo(_peer_id: str, request: bytes) -> bytes:
-    return request
-
-
-def relaying(folder: Path) -> RemoteTransport:
-    """Loopback's peers are prefixes of their own, as peers of the internet are."""
-    folder.mkdir()
-    ordered = NetworkOrder(private_key(1), SWARM, RULES_BYTES, str(folder))
-    ordered = replace(
-        ordered,
-        listen=("/ip4/127.0.0.1/tcp/0",),
-        transport="libp2p",
-        relay=True,
-        exempt_networks=("127.0.0.0/8",),
-    )
-    return RemoteTransport(ordered, SystemClock(), on_saved_peers=lambda _: None)
-
-
-async def flooded(address: str, target: str) -> asyncio.subprocess.Process:
-    """The attackers, once they have begun."""
-    arguments = ("-m", "tests.real.relay_flooding", address, target, str(SECONDS))
-    attackers = await asyncio.create_subprocess_exec(
-        sys.executable, *arguments, str(PER_SECOND), stdout=subprocess.PIPE
-    )
-    assert attackers.stdout is not None
-    assert await attackers.stdout.readline() == b"ready\n"
-    return attackers
-
-
 def test_what_a_relay_carries_arrives_while_strangers_flood_it(tmp_path: Path) -> None:
     async def scenario() -> None:
-        relay = relaying(tmp_path / "relay")
-        await relay.start()
-        assert await relay.begun() == ""
-        [address] = (await relay.health())["addresses"]
-        hidden = {"public": True, "unreached": lambda: True, "bootstrap": (address,)}
-        async with (
-            guest() as on,
-            peers(on, order(2, tmp_path, **hidden)) as (one,),
-            peers(on, order(3, tmp_path, **hidden)) as (two,),
-        ):
+        # Loopback's peers are prefixes of their own, as peers of the internet are.
+        relaying = {"relay": True, "exempt_networks": ("127.0.0.0/8",)}
+        async with AsyncExitStack() as stack:
+            relay = await stack.enter_async_context(member(1, tmp_path, "libp2p", **relaying))
+            [address] = (await relay.health())["addresses"]
+            hidden = {"public": True, "unreached": lambda: True, "bootstrap": (address,)}
+            on = await stack.enter_async_context(guest())
+            [one] = await stack.enter_async_context(peers(on, order(2, tmp_path, **hidden)))
+            [two] = await stack.enter_async_context(peers(on, order(3, tmp_path, **hidden)))
             await until(lambda: "p2p-circuit" in str(one.addresses))
-            one.serve(PROTOCOL, echo, BUNDLE_BYTES)
+            one.serve(ECHO, echo, BUNDLE_BYTES)
             assert await two.connect(next(each for each in one.addresses if "circuit" in each))
             process = psutil.Process(relay.process_id)
             before, most, took = process.memory_info().rss, 0, list[float]()
-            attackers = await flooded(address, one.peer_id)
+            attackers = await attacked(
+                "tests.real.relay_flooding", address, one.peer_id, SECONDS, PER_SECOND
+            )
             begun = time.monotonic()
             while time.monotonic() - begun < SECONDS:
                 asked = time.monotonic()
                 bundle = os.urandom(BUNDLE_BYTES)
-                assert await two.call(one.peer_id, PROTOCOL, bundle, BUNDLE_BYTES, 10) == bundle
+                assert await two.call(one.peer_id, ECHO, bundle, BUNDLE_BYTES, 10) == bundle
                 took.append(time.monotonic() - asked)
                 most = max(most, process.memory_info().rss)
                 await asyncio.sleep(EVERY_SECONDS)
             said, _ = await attackers.communicate()
             told, health = json.loads(said), await relay.health()
-        await relay.close()
         relayed = health["relayed"]
         slowest = sorted(took)[int(len(took) * 0.99)]
         print(f"{told}; {relayed}; {health['turned_away']}")

@@ -9,23 +9,18 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
-import subprocess
-import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
-from swarmnode.clock import SystemClock
 from swarmnode.network.choice import Library
 from swarmnode.network.doors import Limits
-from swarmnode.network.remote import NetworkOrder, RemoteTransport
+from swarmnode.network.remote import RemoteTransport
 from swarmproto import FetchRequest, bundle_id
-from tests.unit.network_made import RULES_BYTES, SWARM, announcement, bundle, private_key
+from tests.security.flood_support import attacked, member
+from tests.unit.network_made import SWARM, announcement, bundle, private_key
 
 SECONDS = 4.0
 MESSAGES_PER_SECOND = 1000
@@ -34,39 +29,10 @@ MESSAGES = Limits().messages.each
 ALLOWED = MESSAGES.burst + MESSAGES.per_second * SECONDS
 
 
-@asynccontextmanager
-async def member(
-    number: int, folder: Path, library: Library, *bootstrap: str
-) -> AsyncIterator[RemoteTransport]:
-    """A network process in the swarm; nobody is exempt from sharing by prefix."""
-    place = folder / str(number)
-    place.mkdir()
-    order = NetworkOrder(private_key(number), SWARM, RULES_BYTES, str(place))
-    order = replace(order, listen=("/ip4/127.0.0.1/tcp/0",), bootstrap=bootstrap, transport=library)
-    transport = RemoteTransport(order, SystemClock(), on_saved_peers=lambda _: None)
-    await transport.start()
-    try:
-        assert await transport.begun() == ""
-        yield transport
-    finally:
-        await transport.close()
-
-
 def memory(transport: RemoteTransport) -> int:
     """Of the process and its p2pd."""
     process = psutil.Process(transport.process_id)
     return sum(each.memory_info().rss for each in (process, *process.children(recursive=True)))
-
-
-async def flooded(address: str) -> tuple[asyncio.subprocess.Process, float]:
-    """The attacker, once it has begun."""
-    arguments = ("-m", "tests.real.flooding", address, SWARM.hex(), str(SECONDS))
-    attacker = await asyncio.create_subprocess_exec(
-        sys.executable, *arguments, str(MESSAGES_PER_SECOND), stdout=subprocess.PIPE
-    )
-    assert attacker.stdout is not None
-    assert await attacker.stdout.readline() == b"ready\n"
-    return attacker, time.monotonic()
 
 
 @pytest.mark.parametrize("library", ["hivemind", "libp2p"])
@@ -84,7 +50,10 @@ def test_an_honest_peer_is_served_while_a_stranger_floods_every_protocol(
             await victim.announce(announced, made, time.time() + 300)
             async with member(2, tmp_path, library, address) as honest:
                 before, most, fetched = memory(victim), 0, 0
-                attacker, begun = await flooded(address)
+                attacker = await attacked(
+                    "tests.real.flooding", address, SWARM.hex(), SECONDS, MESSAGES_PER_SECOND
+                )
+                begun = time.monotonic()
                 while time.monotonic() - begun < SECONDS:
                     request = FetchRequest(SWARM, bundle_id(made.header_bytes), (0,))
                     fetched += (await honest.fetch(address, request)).status == "ok"

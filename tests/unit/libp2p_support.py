@@ -33,9 +33,28 @@ from swarmnode.network.whereabouts import Whereabouts
 from swarmnode.prefixes import networks
 from tests.unit.network_made import SWARM, private_key
 
-__all__ = ["Libp2pPeer", "behind", "guest", "order", "peers", "run", "stranger", "until"]
+__all__ = [
+    "ECHO",
+    "Libp2pPeer",
+    "behind",
+    "echo",
+    "guest",
+    "order",
+    "peers",
+    "run",
+    "stranger",
+    "until",
+]
 
 LOOPBACK = networks(["127.0.0.0/8"])
+
+
+ECHO = "/swarmnode/echo/1"
+
+
+async def echo(_peer_id: str, request: bytes) -> bytes:
+    """A handler that answers what it was asked."""
+    return request
 
 
 def order(number: int, folder: Path, **changes: Any) -> PeerOrder:

@@ -13,15 +13,10 @@ import pytest
 from swarmnode.network.incoming import STREAMS_PER_PEER_MAX
 from swarmnode.network.peer import PeerUnreachable, peer_id_in
 from swarmnode.network.ports import StartFailed
-from tests.unit.libp2p_support import Libp2pPeer, guest, order, peers, run, until
+from tests.unit.libp2p_support import ECHO, Libp2pPeer, echo, guest, order, peers, run, until
 from tests.unit.network_members import peer_id
 
-PROTOCOL = "/swarmnode/echo/1"
 TOPIC = "a topic"
-
-
-async def echo(_peer_id: str, request: bytes) -> bytes:
-    return request
 
 
 def test_a_peer_is_who_its_key_says_at_the_address_that_it_tells(tmp_path: Path) -> None:
@@ -64,15 +59,15 @@ def test_requests_and_answers_of_any_length_within_limits_that_hold(tmp_path: Pa
             async def failing(_peer_id: str, _request: bytes) -> bytes:
                 raise RuntimeError("ours")
 
-            one.serve(PROTOCOL, echo, 3_000_000)
+            one.serve(ECHO, echo, 3_000_000)
             one.serve("/swarmnode/late/1", late, 10)
             one.serve("/swarmnode/failing/1", failing, 10)
             for size in (0, 1, 70_000, 2_500_000):
                 message = os.urandom(size)
-                assert await two.call(one.peer_id, PROTOCOL, message, size, 60) == message
+                assert await two.call(one.peer_id, ECHO, message, size, 60) == message
             for protocol, request, limit in (
-                (PROTOCOL, bytes(3_000_001), 10_000_000),  # longer than is read
-                (PROTOCOL, bytes(100), 99),  # an answer longer than wanted
+                (ECHO, bytes(3_000_001), 10_000_000),  # longer than is read
+                (ECHO, bytes(100), 99),  # an answer longer than wanted
                 ("/swarmnode/failing/1", b"", 10),
                 ("/swarmnode/unknown/1", b"", 10),
             ):
@@ -92,7 +87,7 @@ def test_requests_and_answers_of_any_length_within_limits_that_hold(tmp_path: Pa
             assert await asyncio.gather(*held) == [b""] * STREAMS_PER_PEER_MAX
             for call in refused:
                 assert isinstance(call.exception(), PeerUnreachable)
-            assert await two.call(one.peer_id, PROTOCOL, b"again", 10, 60) == b"again"
+            assert await two.call(one.peer_id, ECHO, b"again", 10, 60) == b"again"
             waiting.clear()
             begun = time.monotonic()
             with pytest.raises(PeerUnreachable):
@@ -108,13 +103,13 @@ def test_who_was_refused_hears_nothing_and_costs_no_handler(tmp_path: Path) -> N
     async def scenario() -> None:
         ordered = order(1, tmp_path)
         async with guest() as on, peers(on, ordered, order(2, tmp_path)) as (one, two):
-            one.serve(PROTOCOL, echo, 100)
-            assert await two.call(one.peer_id, PROTOCOL, b"x", 10, 30) == b"x"
+            one.serve(ECHO, echo, 100)
+            assert await two.call(one.peer_id, ECHO, b"x", 10, 30) == b"x"
             assert ordered.doors is not None
             assert ordered.doors.whereabouts.knows(two.peer_id), "from its connection"
             ordered.doors.refuse(two.peer_id, 60)
             with pytest.raises(PeerUnreachable):
-                await two.call(one.peer_id, PROTOCOL, b"x", 10, 5)
+                await two.call(one.peer_id, ECHO, b"x", 10, 5)
             # A connection of its own is not kept either.
             await one.disconnect(two.peer_id)
             await until(lambda: _nobody(two))
@@ -189,7 +184,7 @@ def test_a_peer_that_ends_says_so_and_another_is_built_in_its_place(tmp_path: Pa
         first._guest._token.run_sync_soon(first._guest._nursery.start_soon, fail)
         await asyncio.wait_for(first.died.wait(), 10)
         with pytest.raises(PeerUnreachable):
-            await first.call(peer_id(2), PROTOCOL, b"", 10, 5)
+            await first.call(peer_id(2), ECHO, b"", 10, 5)
         assert await first.publish(TOPIC, b"") == 0
         assert await first.connected() == []
         await first.close()
@@ -255,8 +250,8 @@ def test_over_ipv6_both_ends_know_where_the_other_is(tmp_path: Path) -> None:
         over_ipv6 = {"listen": ("/ip6/::1/tcp/0",)}
         orders = [order(number, tmp_path, **over_ipv6) for number in (1, 2)]
         async with guest() as on, peers(on, *orders) as (one, two):
-            one.serve(PROTOCOL, echo, 100)
-            assert await two.call(one.peer_id, PROTOCOL, b"over IPv6", 10, 30) == b"over IPv6"
+            one.serve(ECHO, echo, 100)
+            assert await two.call(one.peer_id, ECHO, b"over IPv6", 10, 30) == b"over IPv6"
             [(found, where)] = await one.connected()
             assert found == two.peer_id
             assert where.startswith("/ip6/::1/tcp/")

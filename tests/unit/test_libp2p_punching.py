@@ -12,13 +12,7 @@ from swarmnode.network import libp2p_punching
 from swarmnode.network.addresses import tcp_part
 from swarmnode.network.libp2p_streams import read_message, write_message
 from swarmnode.network.light_libp2p import Multiaddr, PunchMessage
-from tests.unit.libp2p_support import Libp2pPeer, behind, run, stranger, until
-
-PROTOCOL = "/swarmnode/echo/1"
-
-
-async def echo(_peer_id: str, request: bytes) -> bytes:
-    return request
+from tests.unit.libp2p_support import ECHO, Libp2pPeer, behind, echo, run, stranger, until
 
 
 async def ways(peer: Libp2pPeer, other: Libp2pPeer) -> list[bool]:
@@ -45,7 +39,7 @@ def test_two_whom_a_relay_has_connected_go_on_without_it(
             for each in (one, two):
                 [seen] = [at for who, at in await here.relay.connected() if who == each.peer_id]
                 assert tcp_part(seen) == tcp_part(each.addresses[0]), "from the port it listens on"
-            one.serve(PROTOCOL, echo, 100)
+            one.serve(ECHO, echo, 100)
             assert await two.connect(here.circuit)
 
             async def direct(peer: Libp2pPeer, other: Libp2pPeer) -> bool:
@@ -53,7 +47,7 @@ def test_two_whom_a_relay_has_connected_go_on_without_it(
 
             await until(lambda: direct(two, one))
             await until(lambda: direct(one, two))
-            assert await two.call(one.peer_id, PROTOCOL, b"still", 10, 10) == b"still"
+            assert await two.call(one.peer_id, ECHO, b"still", 10, 10) == b"still"
 
     run(scenario)
 

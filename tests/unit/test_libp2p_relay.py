@@ -23,8 +23,10 @@ from swarmnode.network.light_libp2p import (
 )
 from swarmnode.network.peer import PeerUnreachable
 from tests.unit.libp2p_support import (
+    ECHO,
     Libp2pPeer,
     behind,
+    echo,
     guest,
     order,
     peers,
@@ -34,12 +36,7 @@ from tests.unit.libp2p_support import (
 )
 from tests.unit.network_members import peer_id
 
-PROTOCOL = "/swarmnode/echo/1"
 HOP = CircuitMessages.HopMessage
-
-
-async def echo(_peer_id: str, request: bytes) -> bytes:
-    return request
 
 
 async def addresses_at(peer: Libp2pPeer, other: Libp2pPeer) -> list[str]:
@@ -52,15 +49,15 @@ def test_two_that_nobody_can_dial_talk_through_a_relay_that_is_none_of_them(tmp_
             one, two = here.one, here.two
             relay_address = here.relay.addresses[0]
             assert here.circuit == f"{relay_address}/p2p-circuit/p2p/{one.peer_id}"
-            one.serve(PROTOCOL, echo, 3_000_000)
-            two.serve(PROTOCOL, echo, 100)
+            one.serve(ECHO, echo, 3_000_000)
+            two.serve(ECHO, echo, 100)
             with pytest.raises(PeerUnreachable):
-                await two.call(one.peer_id, PROTOCOL, b"x", 10, 10)
+                await two.call(one.peer_id, ECHO, b"x", 10, 10)
             assert await two.connect(here.circuit)
             assert await two.connect(here.circuit), "as it is"
             message = os.urandom(2_000_000)
-            assert await two.call(one.peer_id, PROTOCOL, message, len(message), 60) == message
-            assert await one.call(two.peer_id, PROTOCOL, b"back", 10, 30) == b"back"
+            assert await two.call(one.peer_id, ECHO, message, len(message), 60) == message
+            assert await one.call(two.peer_id, ECHO, b"back", 10, 30) == b"back"
             assert await addresses_at(two, one) == [here.circuit]
             [seen] = await addresses_at(one, two)
             assert seen.endswith(f"/p2p/{here.relay.peer_id}/p2p-circuit/p2p/{two.peer_id}")
@@ -192,11 +189,11 @@ def test_a_circuit_ends_when_it_has_had_its_share(
 
     async def scenario() -> None:
         async with behind(tmp_path) as here:
-            here.one.serve(PROTOCOL, echo, 3_000_000)
+            here.one.serve(ECHO, echo, 3_000_000)
             assert await here.two.connect(here.circuit)
             if name == "CIRCUIT_BYTES_MAX":
                 with pytest.raises(PeerUnreachable):
-                    await here.two.call(here.one.peer_id, PROTOCOL, bytes(300_000), 300_000, 30)
+                    await here.two.call(here.one.peer_id, ECHO, bytes(300_000), 300_000, 30)
             await until(lambda: _gone(here.one, here.two))
             await until(lambda: _gone(here.two, here.one))
             assert await here.two.connect(here.circuit), "it may be opened anew"
